@@ -18,19 +18,26 @@ from graph_opt.sharding.transport import OneRank, Transport
 from graph_opt.sharding.transport_in_use import communicating_through
 from tests.distributed_embeddings import data_parallel_models as models
 from tests.horovod_processes import NEEDS_HOROVOD, check_all_done
+from tests.quick_cases import slow_but
 
 
 @pytest.mark.parametrize(
     "how, optimizer",
-    [
-        ("session", "momentum"),
+    slow_but(
+        [
+            ("session", "momentum"),
+            ("session", "adagrad"),
+            ("tape", "keras_adam"),
+            ("function", "keras_adam"),
+            ("function", "legacy_adagrad"),
+            ("minimize", "keras_adam"),
+            ("minimize", "legacy_adagrad"),
+        ],
         ("session", "adagrad"),
         ("tape", "keras_adam"),
-        ("function", "keras_adam"),
         ("function", "legacy_adagrad"),
         ("minimize", "keras_adam"),
-        ("minimize", "legacy_adagrad"),
-    ],
+    ),
 )
 def test_ranks_train_as_one_process_on_the_whole_batch(how: str, optimizer: str) -> None:
     ranks = run_ranks(2, lambda transport: models.train(transport, how, optimizer))

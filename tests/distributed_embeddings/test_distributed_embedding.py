@@ -58,11 +58,11 @@ def check_held(
     ],
 )
 def test_training_is_that_of_one_process(name: str) -> None:
-    check_training(CASES[name], ranks=2, steps=20, optimizer=adagrad)
+    check_training(CASES[name], ranks=2, steps=8, optimizer=adagrad)
 
 
 def test_one_rank_trains_alike() -> None:
-    check_training(CASES["all_groups"], ranks=1, steps=20, optimizer=adagrad)
+    check_training(CASES["all_groups"], ranks=1, steps=8, optimizer=adagrad)
 
 
 @pytest.mark.slow

@@ -15,6 +15,7 @@ from graph_opt.rules.optimizers.sparse_update import sparse_updates
 from tests.embedding.lookup_groups import random_bags, table
 from tests.optimizer_models import ROW_BY_ROW, STOCK
 from tests.plain_sessions import plain_session
+from tests.quick_cases import slow_but
 
 
 def reference(variable: Any, use_resource: bool) -> tf.Tensor:
@@ -83,7 +84,9 @@ def run_steps(optimizer: str, use_resource: bool, partitions: int, fused: bool) 
         (True, 2),
     ],
 )
-@pytest.mark.parametrize("optimizer", ROW_BY_ROW)
+@pytest.mark.parametrize(
+    "optimizer", slow_but(ROW_BY_ROW, "momentum", "adagrad", "ftrl_shrinkage", "rms_prop_centered")
+)
 def test_the_fused_update_equals(optimizer: str, use_resource: bool, partitions: int) -> None:
     expected = run_steps(optimizer, use_resource, partitions, fused=False)
     got = run_steps(optimizer, use_resource, partitions, fused=True)

@@ -62,6 +62,7 @@ def test_examples_are_short() -> None:
     assert lines and {name: count for name, count in lines.items() if count > MOST_LINES} == {}
 
 
+@pytest.mark.slow
 def test_dlrm(tmp_path: Path) -> None:
     # With `both`, the next test trains it, and test_wide compares.
     stock, fused = Started("dlrm", tmp_path, modes(DLRM)[:2]).printed()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, List, Tuple
+from typing import Any, Callable, Dict, Iterator, Tuple
 
 import numpy as np
 import pytest
@@ -19,6 +19,7 @@ from tests.export.served_model import (
     served_model,
     stock_scores,
 )
+from tests.quick_cases import slow_but
 from tests.session.small_model import report_on
 
 Request = Dict[str, Any]
@@ -138,27 +139,15 @@ SCRIPTS: Dict[str, Callable[[Path], Iterator[Expected]]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def loaded(tmp_path_factory: pytest.TempPathFactory) -> Dict[str, List[Tuple[Request, int, Any]]]:
-    """The other process's results, by script."""
-    folder = tmp_path_factory.mktemp("exported")
-    asked: List[Tuple[str, int, Request]] = []
-    for script, run in SCRIPTS.items():
-        with tf.Graph().as_default():
-            asked += [(script, step, request) for step, request in run(folder)]
-    results = load_without_graph_opt([request for _, _, request in asked], folder)
-    found: Dict[str, List[Tuple[Request, int, Any]]] = {}
-    for (script, step, request), result in zip(asked, results):
-        found.setdefault(script, []).append((request, step, result))
-    return found
-
-
-@pytest.mark.parametrize("script", list(SCRIPTS))
+# Of groups and of other kinds of variables, test_stock_groups.py and test_stock_updates.py tell.
+@pytest.mark.parametrize("script", slow_but(SCRIPTS, "monitored", "fused"))
 def test_exports_load_without_graph_opt_and_predict_as_stock_training_does(
-    loaded: Dict[str, List[Tuple[Request, int, Any]]], script: str
+    script: str, tmp_path: Path
 ) -> None:
-    assert len(loaded[script]) >= 5
-    for request, step, result in loaded[script]:
+    asked = list(SCRIPTS[script](tmp_path))
+    assert len(asked) >= 5
+    results = load_without_graph_opt([request for _, request in asked], tmp_path)
+    for (step, request), result in zip(asked, results):
         what = "{kind} {path}".format(**request)
         assert not isinstance(result, str), "{}: {}".format(what, result)
         np.testing.assert_allclose(result, stock_scores(step), rtol=1e-5, err_msg=what)

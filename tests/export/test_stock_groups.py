@@ -12,6 +12,7 @@ from graph_opt.compat import tf
 from graph_opt.embedding.group_lookup import LookupRequest, lookup_group
 from graph_opt.export.users_graph import is_ours
 from tests.embedding.lookup_groups import random_bags, table
+from tests.quick_cases import slow_but
 
 ROWS, BAGS = 13, 6
 
@@ -31,8 +32,8 @@ def requests_of(tables: List[Any]) -> List[LookupRequest]:
     ]
 
 
-@pytest.mark.parametrize("use_resource", [False, True])
-@pytest.mark.parametrize("strategy", ["mod", pytest.param("div", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("use_resource", slow_but([False, True], True))
+@pytest.mark.parametrize("strategy", slow_but(["mod", "div"], "mod"))
 def test_lookups_and_gradients_have_the_same_values(use_resource: bool, strategy: str) -> None:
     tables = [
         table("one", ROWS, 3, use_resource),

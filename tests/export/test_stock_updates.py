@@ -11,6 +11,7 @@ from graph_opt.compat import tf
 from graph_opt.export.users_graph import is_ours
 from graph_opt.session.session import Session
 from tests.optimizers.deeprec_models import CASES
+from tests.quick_cases import slow_but
 
 START = np.random.RandomState(5).normal(size=[6, 3]).astype(np.float32)
 ROWS = [[1, 4, 1], [4, 0, 5], [1, 1, 1], [2, 3, 4]]
@@ -28,7 +29,7 @@ def trained(session: Any) -> List[np.ndarray]:
     return found
 
 
-@pytest.mark.parametrize("use_resource", [False, True])
+@pytest.mark.parametrize("use_resource", slow_but([False, True], False))
 @pytest.mark.parametrize("case", CASES)
 def test_an_exported_graph_trains_without_graph_opt(case: str, use_resource: bool) -> None:
     step = tf.train.get_or_create_global_step()

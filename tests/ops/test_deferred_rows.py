@@ -31,6 +31,7 @@ from tests.ops.deferred_models import (
     state_of,
     train,
 )
+from tests.quick_cases import slow_but
 
 NOTHING: List[List[List[int]]] = [[[]] * BAGS] * len(LOOKED_UP)
 
@@ -46,15 +47,22 @@ def running() -> Iterator[Tuple[Models, Any]]:
 
 @pytest.mark.parametrize(
     "case",
-    [
-        Case(use_resource, layout, strategy, safe)
-        for layout, strategy, safe in (
-            ("sparse", "mod", True), ("ragged", "div", False), ("dense", "div", True)
-        )
-        for use_resource in (False, True)
-    ],
+    slow_but(
+        [
+            Case(use_resource, *layout)
+            for layout in (
+                ("sparse", "mod", True),
+                ("ragged", "div", False),
+                ("dense", "div", True),
+            )
+            for use_resource in (False, True)
+        ],
+        Case(False, "sparse", "mod", True),
+        Case(True, "ragged", "div", False),
+        Case(False, "dense", "div", True),
+    ),
     ids=lambda case: "-".join(map(str, case)),
-)  # fmt: skip
+)
 def test_training_equals_adam(case: Case) -> None:
     models = Models(case)
     with tf.Session() as session:
@@ -190,7 +198,7 @@ def server() -> Any:
     return tf.train.Server.create_local_server()
 
 
-@pytest.mark.parametrize("use_resource", [False, True])
+@pytest.mark.parametrize("use_resource", slow_but([False, True], False))
 def test_a_reset_container_takes_its_states_along(server: Any, use_resource: bool) -> None:
     container = "experiment-{}".format(use_resource)
     with tf.container(container):

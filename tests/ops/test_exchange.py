@@ -31,6 +31,7 @@ from tests.ops.exchange_ranks import (
     stock,
     stock_step,
 )
+from tests.quick_cases import slow_but
 
 DTYPES = {"float32": 1e-5, "float16": 1e-2, "bfloat16": 8e-2}
 
@@ -133,7 +134,7 @@ def optimizers() -> Dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("optimizer", ["momentum", "adagrad", "adam"])
+@pytest.mark.parametrize("optimizer", slow_but(["momentum", "adagrad", "adam"], "adam"))
 def test_training_is_that_of_one_process(optimizer: str) -> None:
     steps, case = 20, of_three_ranks(BAGS)
 

@@ -35,6 +35,7 @@ def test_group_functors_under_a_sanitizer(compiled_once: MadeOnce, sanitizer: st
     run(build(compiled_once, TEST, sanitized(sanitizer)))
 
 
+@pytest.mark.slow
 def test_functors_are_cpp_14(compiled_once: MadeOnce) -> None:
     sources = [path for room in HEADER_ROOMS for path in sorted((OPS_SRC / room).glob("*.h"))]
     sources.append(OPS_SRC / "rows" / "row_kernels_portable.cc")

@@ -26,6 +26,7 @@ from tests.embedding.lookup_groups import IdBags, in_session, random_bags, table
 from tests.example_share import example_share
 from tests.ops.packed_groups import PackedGroup, packed, random_servers
 from tests.optimizer_models import usual_cases
+from tests.quick_cases import slow_but
 
 ROWS = 17
 INT_TYPES = (tf.int32, tf.int64)
@@ -194,7 +195,7 @@ def values_after(
         (True, "always"),
     ],
 )
-@pytest.mark.parametrize("update", sorted(usual_cases()))
+@pytest.mark.parametrize("update", slow_but(sorted(usual_cases()), *optimizer_specs()))
 @pytest.mark.parametrize("num_servers", [pytest.param(1, marks=pytest.mark.slow), 3])
 def test_a_packed_update_equals_a_local_one(
     num_servers: int, update: str, use_resource: bool, pool_on_server: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any, Iterator, List, Tuple
 
 import numpy as np
@@ -17,6 +18,7 @@ from graph_opt.ops.deferred_rows import (
 )
 from tests.embedding.lookup_groups import IdBags, random_bags, table
 from tests.ops.packed_groups import PackedGroup, packed
+from tests.quick_cases import slow_but
 from tests.session.parameter_servers import free_addresses, parameter_servers
 
 SERVER = "/job:ps/replica:0/task:0"
@@ -99,7 +101,7 @@ def packed_step(tables: List[Any], bags: List[IdBags], use_resource: bool) -> Tu
     return loss, train
 
 
-@pytest.mark.parametrize("use_resource", [False, True])
+@pytest.mark.parametrize("use_resource", slow_but([False, True], True))
 def test_training_on_a_server_equals_stock(worker: Any, use_resource: bool) -> None:
     results = []
     for is_packed in (False, True):
@@ -164,8 +166,10 @@ def test_a_malformed_request_names_the_server_s_table(worker: Any) -> None:
             session.run(pooled)
 
 
-@pytest.mark.parametrize("use_resource", [False, True])
-@pytest.mark.parametrize("pool_on_server", ["never", "always"])
+@pytest.mark.parametrize(
+    "use_resource, pool_on_server",
+    slow_but(product([False, True], ["never", "always"]), (False, "never"), (True, "always")),
+)
 def test_deferred_training_on_a_server_equals_adam(
     worker: Any, use_resource: bool, pool_on_server: str
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 from typing import Any, Dict, List, Tuple
 
@@ -16,6 +17,7 @@ from graph_opt.ops.dynamic_table import BY_KEY_1000
 from graph_opt.optimizers.adagrad_decay import AdagradDecayOptimizer, AdagradDecayOptimizerV2
 from graph_opt.sharding.initializers import Constant
 from tests.plain_sessions import plain_session
+from tests.quick_cases import slow_but
 
 WIDTH = 3
 ROWS = 5
@@ -124,9 +126,10 @@ def test_of_keys(version: str, dtype: Any, width: int, tmp_path: Path) -> None:
         assert restored(prefix_of(tmp_path), OfKeys, version, parts, dtype) == powers
 
 
-@pytest.mark.parametrize("use_resource", [False, True])
+@pytest.mark.parametrize(
+    "parts, use_resource", slow_but(product([1, 2], [False, True]), (1, False), (2, True))
+)
 @pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("parts", [1, 2])
 def test_of_variables(parts: int, version: str, use_resource: bool, tmp_path: Path) -> None:
     with tf.variable_scope("", use_resource=use_resource):
         reader, powers = saved(tmp_path, Model, version, parts)

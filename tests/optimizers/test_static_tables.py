@@ -20,6 +20,7 @@ from graph_opt.session.session import Session
 from tests.example_share import example_share
 from tests.optimizers.deeprec_models import CASES, Case
 from tests.plain_sessions import plain_session
+from tests.quick_cases import slow_but
 from tests.session.deferred_sessions import fused_config
 
 ROWS = 6
@@ -128,7 +129,7 @@ def test_adam_w_is_deferred_with_the_decay_of_its_rows() -> None:
         assert [lookup.update for lookup in report.fused_lookups] == ["deferred", "deferred"]
 
 
-@pytest.mark.parametrize("use_resource", [False, True])
+@pytest.mark.parametrize("use_resource", slow_but([False, True], True))
 @pytest.mark.parametrize("case", CASES)
 def test_updates_are_fused_with_lookups(case: str, use_resource: bool) -> None:
     graph = trained_alike(CASES[case].make, use_resource)

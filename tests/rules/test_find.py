@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from itertools import product
 from pathlib import Path
 from typing import Any, List, Tuple
 
@@ -15,6 +16,7 @@ from graph_opt.graph.view import GraphView, TensorRef, Use
 from graph_opt.rules import Lookup, find_lookups
 from graph_opt.rules.find import DECLARED
 from tests.example_share import example_share
+from tests.quick_cases import slow_but
 from tests.rules import layer_models, lookup_models
 from tests.rules.lookup_models import Expected, Model
 from tests.rules.search import said, search
@@ -22,7 +24,11 @@ from tests.rules.search import said, search
 SAFE_MEAN = (lookup_models.SAFE, "mean")
 SAFE_SUM = (lookup_models.SAFE, "sum")
 VARIANTS = [
-    pytest.param(resource, partitions, strategy, id="{}-{}".format(kind, how))
+    pytest.param(
+        *(resource, partitions, strategy),
+        id="{}-{}".format(kind, how),
+        marks=() if resource == (how == "div") else pytest.mark.slow,
+    )
     for kind, resource in (("ref", False), ("resource", True))
     for how, partitions, strategy in (("whole", 1, "mod"), ("mod", 2, "mod"), ("div", 3, "div"))
 ]
@@ -51,8 +57,9 @@ def test_finds_core_lookups_with_their_last_tensor(
     check(model)
 
 
-@pytest.mark.parametrize("resource", [False, True])
-@pytest.mark.parametrize("partitions", [1, 3])
+@pytest.mark.parametrize(
+    "resource, partitions", slow_but(product([False, True], [1, 3]), (False, 1), (True, 3))
+)
 @pytest.mark.parametrize("name", sorted(layer_models.COLUMN_MODELS))
 def test_finds_the_lookups_of_feature_columns(name: str, resource: bool, partitions: int) -> None:
     model = Model(tf, resource, partitions, "div")

@@ -12,6 +12,7 @@ from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.rules import find_lookups
 from graph_opt.rules.lookup_inputs import DENSE, SEGMENTS, SPARSE
 from tests.plain_sessions import plain_session
+from tests.quick_cases import slow_but
 from tests.rules.layer_models import COLUMN_MODELS, LAYER_MODELS
 from tests.rules.lookup_models import CORE_MODELS, ROWS, Model
 from tests.rules.lookup_values import (
@@ -177,7 +178,7 @@ def table(dtype: Any = tf.float32, resource: bool = False, parts: int = 1) -> An
 
 
 @pytest.mark.parametrize("strategy", ["mod", "div"])
-@pytest.mark.parametrize("parts", [1, 3, 7])
+@pytest.mark.parametrize("parts", slow_but([1, 3, 7], 7))
 @pytest.mark.parametrize("dtype", [tf.int32, tf.int64])
 @pytest.mark.parametrize("rank", [1, 2, 3])
 def test_ids_of_any_rank_give_one_row_each(

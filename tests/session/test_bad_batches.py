@@ -9,6 +9,7 @@ import pytest
 
 import graph_opt
 from graph_opt.compat import tf
+from tests.quick_cases import slow_but
 from tests.session.bad_batches import (
     BATCHES,
     STEPS,
@@ -43,7 +44,7 @@ def in_session(open_session: Callable[[], Any], where: str, bad: FrozenSet[int])
 
 
 @pytest.mark.parametrize("where", ["dataset", "graph", "py_func", "lookup"])
-@pytest.mark.parametrize("threads", [1, 4])
+@pytest.mark.parametrize("threads", slow_but([1, 4], 4))
 def test_every_error_comes_once_and_in_its_place(where: str, threads: int) -> None:
     bad = frozenset([0, 3, 4, BATCHES - 1])
     expected: Any = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from itertools import product
 from typing import Any, Callable, Dict, List, NamedTuple, Tuple
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 import graph_opt
 from graph_opt.compat import tf
+from tests.quick_cases import slow_but
 from tests.session.small_model import SmallModel, async_config, dataset, model_on, report_on
 
 TRAIN, EVALUATE = True, False
@@ -88,6 +90,7 @@ KINDS = {
 SCHEDULE: List[Any] = [TRAIN] * 4 + [EVALUATE] * 2 + [TRAIN] * 3 + [EVALUATE] * 3 + [TRAIN] * 2
 EPOCHS: List[Any] = [TRAIN] * 5 + ["initialize"] + [EVALUATE] * 7 + [TRAIN] * 2
 EPOCHS += ["initialize"] + [EVALUATE] * 8 + [TRAIN] * 21
+SCHEDULES = {"switching": SCHEDULE, "epochs": EPOCHS}
 
 
 def run(kind: str, config: Any, schedule: List[Any]) -> Tuple[List[Any], Any]:
@@ -113,9 +116,16 @@ def run(kind: str, config: Any, schedule: List[Any]) -> Tuple[List[Any], Any]:
         return results, None if config is None else report_on(graph)
 
 
-@pytest.mark.parametrize("schedule", [SCHEDULE, EPOCHS], ids=["switching", "epochs"])
-@pytest.mark.parametrize("kind", KINDS)
-def test_each_input_goes_on_where_it_was(kind: str, schedule: List[Any]) -> None:
+@pytest.mark.parametrize(
+    "kind, name",
+    slow_but(
+        product(KINDS, SCHEDULES),
+        *(("fed_handle", "switching"), ("default_handle", "epochs")),
+        *(("conditional", "epochs"), ("conditional_of_functions", "switching")),
+    ),
+)
+def test_each_input_goes_on_where_it_was(kind: str, name: str) -> None:
+    schedule = SCHEDULES[name]
     stock, _ = run(kind, None, schedule)
     config = async_config(threads=2 if schedule is EPOCHS else 1, capacity=3)
     config.graph_options.optimizer_options.do_group_embedding = schedule is SCHEDULE

@@ -12,6 +12,7 @@ import pytest
 
 import graph_opt
 from graph_opt.compat import tf
+from tests.quick_cases import slow_but
 from tests.session import averaged_scripts as scripts
 from tests.session.deferred_model import ModelOptions, assert_same, deferred_model
 from tests.session.deferred_sessions import fused_config
@@ -45,10 +46,7 @@ def assert_averages_deferred() -> None:
 
 @pytest.mark.parametrize(
     "model",
-    [
-        pytest.param(model, marks=pytest.mark.slow if number % 2 else ())
-        for number, model in enumerate(MODELS)
-    ],
+    slow_but(MODELS, "adam of parts", "momentum of resources"),
 )
 def test_averages_are_those_of_tensorflow(model: str) -> None:
     options = MODELS[model]
@@ -89,7 +87,7 @@ def worker() -> Iterator[str]:
         yield tf.train.Server(tf.train.ClusterSpec(addresses), job_name="worker").target
 
 
-@pytest.mark.parametrize("optimizer", ["adam", "adagrad"])
+@pytest.mark.parametrize("optimizer", slow_but(["adam", "adagrad"], "adam"))
 def test_averages_on_servers(worker: str, optimizer: str) -> None:
     options = ModelOptions(optimizer, use_resource=True, device=_ON_SERVER)
     expected = scripts.in_every_step(lambda: tf.Session(worker), options, True)

@@ -12,6 +12,7 @@ import pytest
 
 import graph_opt
 from graph_opt.compat import tf
+from tests.quick_cases import slow_but
 from tests.session.deferred_model import (
     USERS,
     DeferredModel,
@@ -86,7 +87,7 @@ def summaries_in(folder: Path) -> List[Tuple[int, float]]:
     ]
 
 
-@pytest.mark.parametrize("use_resource", [False, True], ids=["ref", "resource"])
+@pytest.mark.parametrize("use_resource", slow_but([False, True], True), ids=["ref", "resource"])
 def test_checkpoints_and_summaries_of_a_prefetching_session_are_those_of_tensorflow(
     use_resource: bool, tmp_path: Path
 ) -> None:

@@ -13,6 +13,7 @@ import pytest
 import graph_opt
 from graph_opt.compat import tf
 from graph_opt.sharding.in_process import InProcessTransport
+from tests.quick_cases import slow_but
 from tests.session import replicated_model as replicated
 
 STEPS = 6
@@ -95,7 +96,8 @@ def one_step_behind(optimizer: Any, use_resource: bool) -> Tuple[List[float], Di
 
 
 @pytest.mark.parametrize(
-    "name, fuse, use_resource", [("adagrad", False, True), ("adam", True, False)]
+    "name, fuse, use_resource",
+    slow_but([("adagrad", False, True), ("adam", True, False)], ("adam", True, False)),
 )
 def test_numbers_are_those_of_lookups_one_step_behind(
     name: str, fuse: bool, use_resource: bool

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from itertools import product
 from pathlib import Path
 from typing import Any, Callable, Dict, List
 
@@ -13,6 +14,7 @@ import graph_opt
 from graph_opt.compat import tf
 from graph_opt.embedding.marked_tables import mark_table
 from graph_opt.sharding.in_process import InProcessTransport
+from tests.quick_cases import slow_but
 from tests.session import replicated_model as replicated
 
 STEPS = 4
@@ -35,8 +37,10 @@ def require_same(parts: List[Dict[str, Any]], whole: Dict[str, np.ndarray]) -> N
         np.testing.assert_allclose(joined(parts, name), whole[name], rtol=2e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("use_resource", [False, True])
-@pytest.mark.parametrize("name", sorted(OPTIMIZERS))
+@pytest.mark.parametrize(
+    "name, use_resource",
+    slow_but(product(sorted(OPTIMIZERS), [False, True]), ("adagrad", False), ("adam", True)),
+)
 def test_ranks_train_their_rows_as_one_process_trains_all(name: str, use_resource: bool) -> None:
     def work(transport: InProcessTransport) -> Any:
         model = replicated.build(OPTIMIZERS[name](), transport, use_resource)

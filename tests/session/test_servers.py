@@ -11,6 +11,7 @@ import pytest
 
 import graph_opt
 from graph_opt.compat import tf
+from tests.quick_cases import slow_but
 from tests.session.parameter_servers import free_addresses, parameter_servers
 from tests.session.small_model import (
     SmallModel,
@@ -50,7 +51,7 @@ def worker_device(task: int) -> Any:
     )
 
 
-@pytest.mark.parametrize("threads", [1, 4])
+@pytest.mark.parametrize("threads", slow_but([1, 4], 4))
 def test_a_session_on_a_server_gives_the_losses_of_a_stock_session(
     threads: int, local_server: Any
 ) -> None:

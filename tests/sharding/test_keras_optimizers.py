@@ -14,6 +14,7 @@ from graph_opt.compat import tf
 from graph_opt.sharding.in_process import run_ranks
 from graph_opt.sharding.transport import Transport
 from graph_opt.sok.communication import communicating_through
+from tests.quick_cases import slow_but
 
 SHAPES = ((23, 4), (9, 3))
 MODES = (None, "localized:1")
@@ -84,7 +85,7 @@ def in_one_process(name: str) -> List[np.ndarray]:
         return [table.numpy() for table in tables]
 
 
-@pytest.mark.parametrize("name", sorted(OPTIMIZERS))
+@pytest.mark.parametrize("name", slow_but(sorted(OPTIMIZERS), "adam", "legacy.adam"))
 def test_keras_trains_parts_as_one_table(name: str) -> None:
     traced = name != "adam"
     ranks = run_ranks(3, lambda transport: on_rank(transport, name, traced), 120)

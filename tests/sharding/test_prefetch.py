@@ -13,6 +13,7 @@ from graph_opt.compat import tf
 from graph_opt.sharding.in_process import InProcessTransport, run_ranks
 from graph_opt.sok.communication import communicating_through
 from tests.horovod_processes import NEEDS_HOROVOD, check_all_done
+from tests.quick_cases import slow_but
 from tests.session.small_model import report_on
 from tests.sharding.prefetched_ranks import (
     BATCH,
@@ -56,20 +57,20 @@ def failing_at(batch: int, error: Callable[[], BaseException]) -> Parse:
     return parse
 
 
-@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("threads", slow_but([1, 3], 1))
 def test_lookups_of_all_ranks_are_prefetched(threads: int) -> None:
     stock = train([6, 6, 6], None)
     assert train([6, 6, 6], prefetching(threads)) == stock
 
 
-@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("threads", slow_but([1, 3], 3))
 def test_all_ranks_end_with_the_first_whose_input_ends(threads: int) -> None:
     stock = train([9, 9], None)
     assert train([9, 4], prefetching(threads)) == [steps[:4] for steps in stock]
     assert train([0, 4], prefetching(threads)) == [[], []]
 
 
-@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("threads", slow_but([1, 3], 3))
 def test_a_bad_batch_of_one_rank_is_an_error_on_all_and_the_next_goes_on(threads: int) -> None:
     stock = train([7, 7], None)
     parses = [None, failing_at(3, lambda: ValueError("row 17 is torn"))]

@@ -13,6 +13,7 @@ from graph_opt import sok
 from graph_opt.compat import tf
 from graph_opt.sharding.in_process import InProcessTransport, run_ranks
 from graph_opt.sok.communication import communicating_through
+from tests.quick_cases import slow_but
 
 BATCHES = (5, 2, 0)  # of each rank
 ROWS = 4
@@ -67,7 +68,7 @@ def is_async(transport: InProcessTransport) -> Any:
     [(lambda _: None, "divided"), (is_async, "divided"), (lambda _: None, "by_key")],
     ids=["plain", "async", "by_key"],
 )
-@pytest.mark.parametrize("policy", ["drop", "empty"])
+@pytest.mark.parametrize("policy", slow_but(["drop", "empty"], "drop"))
 def test_monitored_sessions_end_in_the_same_step(policy: str, config: Any, kind: str) -> None:
     def work(transport: InProcessTransport) -> Any:
         with communicating_through(transport), tf.Graph().as_default():

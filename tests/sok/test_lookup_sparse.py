@@ -33,8 +33,8 @@ def joined(num_ranks: int, optimizer: str, steps: int) -> List[np.ndarray]:
 )
 @pytest.mark.parametrize("optimizer", sorted(OPTIMIZERS))
 def test_training_on_ranks_is_training_on_the_whole_batch(optimizer: str, num_ranks: int) -> None:
-    stock = train_stock(optimizer, steps=100)
-    for ours, theirs in zip(joined(num_ranks, optimizer, steps=100), stock):
+    stock = train_stock(optimizer, steps=30)
+    for ours, theirs in zip(joined(num_ranks, optimizer, steps=30), stock):
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
 
 

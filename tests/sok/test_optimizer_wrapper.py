@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from itertools import product
 from typing import Any, Callable, Dict, List, Sequence, Tuple
 
 import numpy as np
@@ -15,6 +16,7 @@ from graph_opt.compat import tf
 from graph_opt.sharding.in_process import run_ranks
 from graph_opt.sharding.transport import OneRank, Transport
 from graph_opt.sok.communication import communicating_through
+from tests.quick_cases import slow_but
 from tests.sok.wrapped_optimizers import (
     BATCH,
     ROWS,
@@ -25,7 +27,7 @@ from tests.sok.wrapped_optimizers import (
 )
 
 CUTS = {1: [0, BATCH], 2: [0, 2, BATCH], 3: [0, 0, 4, BATCH]}  # of three ranks one has no bags
-STEPS = 100
+STEPS = 30
 SOME = ("train.adam", "train.ftrl", "train.adagrad", "legacy.momentum", "keras.adam")
 
 
@@ -79,8 +81,13 @@ EAGER: Dict[str, Callable[[], Any]] = {
 }
 
 
-@pytest.mark.parametrize("in_function", [False, True])
-@pytest.mark.parametrize("family", sorted(EAGER))
+@pytest.mark.parametrize(
+    "family, in_function",
+    slow_but(
+        product(sorted(EAGER), [False, True]),
+        *(("train", True), ("legacy", False), ("keras", True), ("keras.nadam", False)),
+    ),
+)
 def test_one_optimizer_trains_a_table_and_another_variable_alike(
     family: str, in_function: bool
 ) -> None:
@@ -118,9 +125,14 @@ def test_one_optimizer_trains_a_table_and_another_variable_alike(
         np.testing.assert_allclose(rows, plain[keys], rtol=1e-5)
 
 
-@pytest.mark.parametrize("in_function", [False, True])
+@pytest.mark.parametrize(
+    "rows, in_function",
+    slow_but(
+        product([[0, 2, 4], [3, 1], [2, 2, 2], []], [False, True]),
+        *(([2, 2, 2], True), ([0, 2, 4], False), ([3, 1], False), ([], True)),
+    ),
+)
 @pytest.mark.parametrize("family", ["train", "legacy", "keras"])
-@pytest.mark.parametrize("rows", [[0, 2, 4], [3, 1], [2, 2, 2], []])
 def test_repeated_rows_are_summed_and_others_taken_as_they_are(
     family: str, rows: List[int], in_function: bool
 ) -> None:

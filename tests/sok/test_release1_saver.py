@@ -15,6 +15,7 @@ from graph_opt.sharding.in_process import run_ranks
 from graph_opt.sharding.transport import OneRank, Transport
 from graph_opt.sok import saver as saver_module
 from graph_opt.sok.communication import communicating_through
+from tests.quick_cases import slow_but
 
 WIDTH, ROWS = 3, 12
 KEYS_FILE, VALUES_FILE = "EmbeddingVariable_keys.file", "EmbeddingVariable_values.file"
@@ -59,7 +60,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("key_dtype", ["int64", "uint32"])
-@pytest.mark.parametrize("before, after", [(1, 3), (3, 2), (2, 1)])
+@pytest.mark.parametrize("before, after", slow_but([(1, 3), (3, 2), (2, 1)], (3, 2)))
 def test_files_fit_any_number_of_ranks(
     tmp_path: Path, small_blocks: None, before: int, after: int, key_dtype: str
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import product
 from typing import Any, Callable, Dict, List, NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ from graph_opt.session.graph_records import report_of
 from graph_opt.session.session import Session
 from tests.passes import fused_models as models
 from tests.passes.fusion.test_fuse_group_embedding import every_api, two_safe
+from tests.quick_cases import slow_but
 
 # Values of these models are about 1, so this is some ten units in the last place of float32.
 TOLERANCE = 2e-6
@@ -74,7 +76,9 @@ def assert_same(build: Build, config: Any = DEFERRED, **options: int) -> None:
         )
 
 
-@pytest.mark.parametrize("resource, shards", [(False, 1), (True, 1), (False, 3), (True, 3)])
+@pytest.mark.parametrize(
+    "resource, shards", slow_but(product([False, True], [1, 3]), (False, 1), (True, 3))
+)
 def test_tables_and_moments_are_stock_at_any_time(resource: bool, shards: int) -> None:
     assert_same(of(two_safe(resource, shards)))
 
@@ -93,7 +97,7 @@ def test_several_lookups_of_one_table_train_the_same() -> None:
     assert_same(of(lookups))
 
 
-@pytest.mark.parametrize("resource", [False, True])
+@pytest.mark.parametrize("resource", slow_but([False, True], True))
 def test_every_kind_of_reader_sees_current_rows(resource: bool) -> None:
     def build(inputs: Dict[str, Any]) -> Built:
         built = of(two_safe(resource))(inputs)
@@ -132,7 +136,7 @@ def test_an_average_of_the_table_in_each_step_is_stock(resource: bool) -> None:
     assert_same(build)
 
 
-@pytest.mark.parametrize("resource", [False, True])
+@pytest.mark.parametrize("resource", slow_but([False, True], False))
 def test_who_writes_a_table_writes_over_current_rows(resource: bool) -> None:
     """Also moments of rows that had none are noticed."""
 
@@ -177,7 +181,7 @@ def test_the_models_own_group_lookup_of_such_a_table_sees_current_rows(resource:
     assert_same(of(lookups))
 
 
-@pytest.mark.parametrize("resource", [False, True])
+@pytest.mark.parametrize("resource", slow_but([False, True], True))
 def test_what_is_replaced_still_works_under_its_name(resource: bool) -> None:
     """The rows before they are pooled, and TensorFlow's own update between two fused ones."""
 

@@ -15,6 +15,7 @@ from graph_opt.session.live import optimize_graph
 from graph_opt.session.session import Session
 from tests.optimizer_models import ROW_BY_ROW
 from tests.passes import fused_models as models
+from tests.quick_cases import slow_but
 
 Inputs = Dict[str, Any]
 STOCK_PARTS = ("Unique", "SparseFillEmptyRows", "ResourceGather", "UnsortedSegmentSum")
@@ -110,7 +111,10 @@ def ops_run(trained: models.Trained) -> Set[str]:
         return set(models.ran(trained.graph, [train_op], session))
 
 
-@pytest.mark.parametrize("optimizer", ROW_BY_ROW)
+# tests/rules/optimizers/test_sparse_update.py trains with each of them.
+@pytest.mark.parametrize(
+    "optimizer", slow_but(ROW_BY_ROW, "sgd", "adagrad", "ftrl_shrinkage", "rms_prop_centered")
+)
 @pytest.mark.parametrize("resource", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_training_is_the_same_with_every_optimizer(optimizer: str, resource: bool) -> None:
     lookups = two_safe(resource, shards=2)
@@ -122,7 +126,7 @@ def test_training_is_the_same_with_every_optimizer(optimizer: str, resource: boo
 @pytest.mark.parametrize(
     "resource, strategy, shards",
     [
-        (False, "mod", 1),
+        pytest.param(False, "mod", 1, marks=pytest.mark.slow),
         (True, "mod", 3),
         (False, "div", 3),
         pytest.param(True, "mod", 1, marks=pytest.mark.slow),

@@ -11,6 +11,7 @@ from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView
 from graph_opt.rules import find_lookups
 from graph_opt.rules.gradients.rows import row_gradients
+from tests.quick_cases import slow_but
 from tests.rules.gradient_values import assert_same_gradients, changed, found_gradients, loss_of
 from tests.rules.layer_models import COLUMN_MODELS, LAYER_MODELS
 from tests.rules.lookup_models import CORE_MODELS, Model
@@ -18,6 +19,7 @@ from tests.rules.lookup_values import shaped_view
 from tests.rules.test_graphs import EXPECTED, read_graph
 from tests.rules.test_lookup_inputs import (
     CLIPPED,
+    QUICK_VARIANTS,
     REFUSED_OF_TENSORFLOW_1,
     VARIANTS,
     WITHOUT_NEGATIVE_IDS,
@@ -89,7 +91,7 @@ def test_a_lookup_that_nothing_trains_has_no_gradient(name: str) -> None:
     assert found() == []
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("variant", slow_but(VARIANTS, *QUICK_VARIANTS))
 @pytest.mark.parametrize("name", ["embedding_lookup", "sparse_mean", "safe_weighted_mean"])
 def test_each_loss_has_its_own_gradient(name: str, variant: str) -> None:
     model = Model(tf, **VARIANTS[variant])

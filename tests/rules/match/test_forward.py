@@ -10,6 +10,7 @@ from graph_opt.compat import tf
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.rules import find_lookups
 from graph_opt.rules.match.forward import ForwardPart
+from tests.quick_cases import slow_but
 from tests.rules import lookup_models
 from tests.rules.lookup_models import ROWS, WIDTH, Model
 from tests.rules.search import outputs, said, search
@@ -39,7 +40,7 @@ def assert_finds_all(model: Model) -> None:
     assert [said(lookup) for lookup in search().lookups] == model.expected
 
 
-@pytest.mark.parametrize("resource", [False, True])
+@pytest.mark.parametrize("resource", slow_but([False, True], True))
 @pytest.mark.parametrize("optimizer", sorted(OPTIMIZERS))
 @pytest.mark.parametrize("name", MODELS)
 def test_backward_and_update_change_nothing(name: str, optimizer: str, resource: bool) -> None:

@@ -13,6 +13,7 @@ from graph_opt.rules import find_lookups
 from graph_opt.rules.gradients.rows import row_gradients
 from graph_opt.rules.optimizers.sparse_update import SparseUpdate, SparseUpdates, sparse_updates
 from tests.optimizer_models import KERAS, MOVING_EVERY_ROW, STOCK
+from tests.quick_cases import slow_but
 from tests.rules.gradient_values import loss_of
 from tests.rules.lookup_models import CORE_MODELS, ROWS, Model
 from tests.rules.lookup_values import FEATURES, random_batch, shaped_view, tensor_of
@@ -104,7 +105,11 @@ def test_one_op_for_each_table_trains_as_the_update_does(optimizer: str, variant
     assert_trains_alike(step, steps_alike(optimizer))
 
 
-@pytest.mark.parametrize("optimizer", KERAS)
+# The others end in ops that those of TensorFlow end in, too.
+@pytest.mark.parametrize(
+    "optimizer",
+    slow_but(KERAS, "sgd", "amsgrad", "adamax", "rms_prop_plain", "rms_prop_centered_plain"),
+)
 def test_updates_of_keras_optimizers(optimizer: str) -> None:
     legacy = pytest.importorskip("tensorflow").keras.optimizers.legacy
     model = Model(tf, resource=True)
@@ -262,7 +267,7 @@ def test_a_scaled_gradient_is_a_part_that_is_no_lookups() -> None:
     assert str(part.values) == scaled.values.name
 
 
-@pytest.mark.parametrize("resource", [False, True])
+@pytest.mark.parametrize("resource", slow_but([False, True], True))
 @pytest.mark.parametrize("optimizer", STOCK)
 def test_train_ops_that_wait_for_other_updates(optimizer: str, resource: bool) -> None:
     loss = lookup_loss(resource)

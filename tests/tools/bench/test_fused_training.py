@@ -94,7 +94,8 @@ def test_a_hundred_steps_of_dlrm(optimizer: str, resource: bool, tmp_path: Path)
     check_losses(workload, optimizer, steps=100, tables=26)
 
 
-@pytest.mark.parametrize("optimizer", [pytest.param("momentum", marks=pytest.mark.slow), "ftrl"])
+@pytest.mark.slow
+@pytest.mark.parametrize("optimizer", ["momentum", "ftrl"])
 def test_criteos_rows(optimizer: str, shared_data: Path) -> None:
     path = shared_data / "criteo_tiny.csv"
     if not path.exists():

@@ -18,6 +18,7 @@ from tests.passes import fused_models as models
 from tests.passes.fusion import dynamic_models
 from tests.passes.fusion.test_fuse_group_embedding import every_api, two_safe
 from tests.passes.refused_models import ControlFlowV1
+from tests.quick_cases import slow_but
 
 SERVERS = 2
 
@@ -86,16 +87,14 @@ def received_by(session: Any, fetches: List[Any]) -> List[str]:
 
 @pytest.mark.parametrize(
     "optimizer, resource, shards",
-    [
-        ("adagrad", False, 1),
-        ("adam", False, 1),
-        *((name, True, 3) for name in ("momentum", "ftrl", "rms_prop_centered", "adam")),
-        pytest.param("adagrad", True, 3, marks=pytest.mark.slow),
-        *(
-            pytest.param(name, False, 1, marks=pytest.mark.slow)
-            for name in ("momentum", "ftrl", "rms_prop_centered")
-        ),
-    ],
+    slow_but(
+        [
+            (name, *table)
+            for name in ("adagrad", "adam", "momentum", "ftrl", "rms_prop_centered")
+            for table in ((False, 1), (True, 3))
+        ],
+        *(("adam", False, 1), ("momentum", True, 3), ("adam", True, 3)),
+    ),
 )
 def test_training_on_servers_is_the_same(
     target: str, optimizer: str, resource: bool, shards: int
@@ -109,7 +108,7 @@ def test_training_on_servers_is_the_same(
     assert [lookup.update for lookup in fused.report.fused] == [update, update]
 
 
-@pytest.mark.parametrize("resource", [False, True])
+@pytest.mark.parametrize("resource", slow_but([False, True], True))
 def test_a_server_updates_tables_with_powers_of_their_own_by_one_op(
     target: str, resource: bool
 ) -> None:
@@ -125,7 +124,7 @@ def test_a_server_updates_tables_with_powers_of_their_own_by_one_op(
     assert len(updates) == SERVERS
 
 
-@pytest.mark.parametrize("strategy", ["mod", "div"])
+@pytest.mark.parametrize("strategy", slow_but(["mod", "div"], "div"))
 def test_every_api_trains_the_same_on_servers(target: str, strategy: str) -> None:
     lookups = every_api(True, strategy, 2)
     fused = train(target, lookups, config=models.config()).trained
@@ -258,7 +257,9 @@ def train_dynamic(target: str, optimizer: str, config: Any, clip: bool) -> Dict[
     return dict(losses=losses, rows=values, report=report, received=received)
 
 
-@pytest.mark.parametrize("optimizer, clip", [("adagrad", False), ("adam", True)])
+@pytest.mark.parametrize(
+    "optimizer, clip", slow_but([("adagrad", False), ("adam", True)], ("adam", True))
+)
 def test_dynamic_tables_on_servers_train_the_same(target: str, optimizer: str, clip: bool) -> None:
     stock = train_dynamic(target, optimizer, None, clip)
     fused = train_dynamic(target, optimizer, models.config(), clip)
