@@ -23,6 +23,9 @@ SOAK_SEED ?=
 FUZZ_SECONDS ?= 600
 FUZZ_SEED ?=
 
+# Compiled modules are kept, even where a machine is set up otherwise: tests start many processes.
+unexport PYTHONDONTWRITEBYTECODE
+
 # The two wheels contain the same files, so each gets its own environment.
 ifeq ($(TENSORFLOW),tensorflow-cpu)
 DEVICE := cpu

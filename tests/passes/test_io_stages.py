@@ -14,8 +14,10 @@ TWO_SOURCES = """
 """
 
 
-def reached(text: str, **options: Tuple[str, ...]) -> Dict[str, Tuple[str, ...]]:
-    flow = batch_flow(view_of(text), *options.values())
+def reached(
+    text: str, choices: Tuple[str, ...] = (), absorbed: Tuple[str, ...] = ()
+) -> Dict[str, Tuple[str, ...]]:
+    flow = batch_flow(view_of(text), choices, frozenset(absorbed))
     return {name: tuple(sources_of(flow, mask)) for name, mask in flow.masks.items()}
 
 

@@ -133,7 +133,10 @@ INPUT = st.builds(
     seed=st.integers(0, 99),
 )
 DENSE_OPS = ("log", "parse", "join", "draw", "check", "weigh", "scale", "choose")
-DENSE = st.lists(st.sampled_from(DENSE_OPS), max_size=3)
+# Two draws in a row are a sum of three terms, which TensorFlow orders by the names of nodes.
+DENSE = st.lists(st.sampled_from(DENSE_OPS), max_size=3).filter(
+    lambda ops: ("draw", "draw") not in zip(ops, ops[1:])
+)
 STAGE = st.builds(
     Stage, threads=st.sampled_from([1, 2, 4]), capacity=st.integers(1, 3), smart=st.booleans()
 )

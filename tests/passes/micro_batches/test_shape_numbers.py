@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Optional
+from typing import Any, Dict, List, Optional
 
 import numpy as np
 import pytest
@@ -86,7 +86,10 @@ _ELEMENTS = st.one_of(st.integers(0, 4), st.builds(times, st.integers(1, 4)))
 
 
 def _value(element: Any, rows: int) -> int:
-    return element.times * rows if isinstance(element, Count) else element
+    if not isinstance(element, Count):
+        return int(element)
+    assert element.times is not None
+    return element.times * rows
 
 
 @given(
@@ -101,7 +104,7 @@ def test_what_is_known_holds_for_any_number_of_rows(
     found = computed(op, [left], [right])
     if found == UNKNOWN or found == [None]:
         return
-    functions = {
+    functions: Dict[str, Any] = {
         "AddV2": np.add,
         "Sub": np.subtract,
         "Mul": np.multiply,
