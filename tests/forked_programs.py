@@ -17,7 +17,7 @@ from typing import Any, Callable, Dict, NamedTuple, Optional, Sequence
 
 from tests.processes import start_process
 
-LIMIT_SECONDS = 300.0
+LIMIT_SECONDS = 900.0
 
 
 class Ended(NamedTuple):
