@@ -13,7 +13,6 @@ TABLES = 3  # at most
 # Optimizers under which losses depend on nothing but the order of batches.
 STILL = ("sgd_still", "adagrad_still")
 OPTIMIZERS = (*ROW_BY_ROW, "adam")
-EXACT_OPTIMIZERS = ("sgd", "momentum", "adagrad", "ftrl", "rms_prop", "adam")
 
 
 class Table(NamedTuple):
@@ -142,12 +141,11 @@ STAGE = st.builds(
 )
 
 
-def models(optimizers: Sequence[str], staged: bool = True, fed: bool = False) -> Any:
-    """A strategy for models.
+def models(optimizers: Sequence[str], fed: bool = False) -> Any:
+    """A strategy for models that are trained by one of these optimizers.
 
     Args:
-      optimizers: Some of these.
-      staged: Whether the script may say where the IO stage is.
+      optimizers: Their names.
       fed: Whether ids may be fed.
     """
     apis = st.sampled_from(["rows", "safe", "sparse", "fed"])
@@ -156,7 +154,7 @@ def models(optimizers: Sequence[str], staged: bool = True, fed: bool = False) ->
         Model,
         tables=st.lists(TABLE, min_size=1, max_size=TABLES),
         lookups=st.lists(lookup, min_size=1, max_size=4),
-        inputs=INPUT if staged else INPUT.map(lambda one: one._replace(staged=False)),
+        inputs=INPUT,
         dense=DENSE,
         optimizer=st.sampled_from(sorted(optimizers)),
         clipped=st.booleans(),

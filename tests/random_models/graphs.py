@@ -7,15 +7,16 @@ a copy of its GraphDef.
 from __future__ import annotations
 
 import itertools
-from typing import Any, Callable, Dict, List, NamedTuple, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 import pytest
 
 import graph_opt
 from graph_opt.compat import tf
+from graph_opt.export.users_graph import has_our_ops
 from tests.optimizer_models import STOCK
-from tests.random_models.choices import VOCABULARY, Input, Lookup, Model, Table
+from tests.random_models.choices import VOCABULARY, Input, Lookup, Model, Stage, Table
 
 _containers = itertools.count()
 _OPTIMIZERS = {
@@ -86,7 +87,7 @@ def script_of(model: Model, servers: int = 0) -> Script:
 
 
 def config(
-    group: bool = False, stage: Any = None, exact: bool = False, staged: bool = False
+    group: bool = False, stage: Optional[Stage] = None, exact: bool = False, staged: bool = False
 ) -> Any:
     """What is asked for.
 
@@ -144,7 +145,9 @@ def import_copy(script: Script, is_served: bool = False) -> None:
 
 
 def open_session(options: Any, target: str = "") -> Any:
-    """A session of graph_opt; stages that the script itself has need one even without a config."""
+    """A session on the default graph; without options TensorFlow's own, if that can run it."""
+    if options is None and not has_our_ops(tf.get_default_graph()):
+        return tf.Session(target)
     return graph_opt.Session(target, config=options)
 
 

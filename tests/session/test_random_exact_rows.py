@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 from tests.example_share import example_share
-from tests.random_models.choices import EXACT_OPTIMIZERS, STAGE, Model, Stage, models
+from tests.random_models.choices import OPTIMIZERS, STAGE, Model, Stage, models
 from tests.random_models.graphs import (
     assert_moved,
     assert_same,
@@ -19,7 +19,7 @@ from tests.random_models.graphs import (
 )
 from tests.session.parameter_servers import cluster
 
-MODELS = models(EXACT_OPTIMIZERS)
+MODELS = models(OPTIMIZERS)
 SERVERS = 2
 TOLERANCE = 2e-5
 
@@ -55,8 +55,14 @@ def target() -> Iterator[str]:
         yield one
 
 
+@example_share(0.03)
+@given(model=MODELS, stage=STAGE)
+def test_random_models_on_servers(target: str, model: Model, stage: Stage) -> None:
+    _check(model, stage, target)
+
+
 @pytest.mark.slow
 @pytest.mark.fuzz("servers")
 @given(model=MODELS, stage=STAGE)
-def test_random_models_on_servers(target: str, model: Model, stage: Stage) -> None:
+def test_many_random_models_on_servers(target: str, model: Model, stage: Stage) -> None:
     _check(model, stage, target)

@@ -134,7 +134,7 @@ def _may_be_refused(run: Run, is_fused: bool, is_ahead: bool) -> bool:
     if is_fused and "rows" in run.feeds:
         return True
     fetches_hidden = not {"rows", "batch"}.isdisjoint(what for what, _ in run.fetches)
-    feeds_hidden = not {"label", "rows", "hidden"}.isdisjoint(run.feeds)
+    feeds_hidden = not {"scale"}.issuperset(run.feeds)  # All others may be what threads read.
     return is_ahead and (fetches_hidden or feeds_hidden)
 
 

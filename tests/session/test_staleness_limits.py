@@ -15,10 +15,9 @@ from hypothesis import given
 
 import graph_opt
 from graph_opt.compat import tf
+from tests.example_share import example_share
 from tests.runtime.sources import wait_until
 from tests.session.parameter_servers import free_addresses
-
-pytestmark = pytest.mark.slow
 
 ROWS, WIDTH, STEPS = 12, 4, 24
 STAGE = "async_embedding"
@@ -162,18 +161,30 @@ def target() -> Iterator[str]:
     del server, worker
 
 
-@pytest.mark.fuzz("limits")
-@given(case=CASES, is_served=st.booleans())
+ANY_CASE = given(case=CASES, is_served=st.booleans())
+
+
+@example_share(0.05)
+@ANY_CASE
 def test_no_row_misses_more_than_its_table_may(target: str, case: Case, is_served: bool) -> None:
     assert_within_limits(case, missed(case, target if is_served else "")[0])
 
 
+@pytest.mark.slow
+@pytest.mark.fuzz("limits")
+@ANY_CASE
+def test_no_row_of_many_cases_misses_more(target: str, case: Case, is_served: bool) -> None:
+    assert_within_limits(case, missed(case, target if is_served else "")[0])
+
+
+@pytest.mark.slow
 def test_rows_miss_as_many_as_they_may() -> None:
     case = Case([None, 2, 0], ROWS, threads=1, capacity=6, resource=True, seed=1)
     free, limited, exact = np.max(missed(case, full=True)[0], axis=1)
     assert free > 2 and limited == 2 and exact == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("resource", [False, True])
 def test_rows_of_a_limited_table_are_read_again_where_a_step_failed(
     target: str, resource: bool
@@ -185,6 +196,7 @@ def test_rows_of_a_limited_table_are_read_again_where_a_step_failed(
     assert "were read again from servers" in str(report)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("resource", [False, True])
 def test_free_tables_are_sampled_where_others_have_a_limit(target: str, resource: bool) -> None:
     case = Case([None, 1], ROWS, threads=1, capacity=4, resource=resource, seed=1, sampled=1)

@@ -18,6 +18,7 @@ from graph_opt import sok
 from graph_opt.compat import tf
 from graph_opt.sharding.in_process import InProcessTransport, run_ranks
 from graph_opt.sok.communication import communicating_through
+from tests.example_share import example_share
 from tests.horovod_processes import NEEDS_HOROVOD, check_all_done
 from tests.session.small_model import report_on
 from tests.session.test_exact_rows import config, sparse, weights_of
@@ -132,10 +133,7 @@ def lookups_of(model: Model, inputs: Dict[str, Any]) -> List[Any]:
     )
 
 
-@pytest.mark.slow
-@pytest.mark.fuzz("ranks")
-@given(MODELS, st.sampled_from([1, 3]), st.integers(1, 4))
-def test_random_models(model: Model, threads: int, capacity: int) -> None:
+def check_model(model: Model, threads: int, capacity: int) -> None:
     def trained_with(options: Any) -> List[RankRun]:
         return trained(
             options,
@@ -149,6 +147,22 @@ def test_random_models(model: Model, threads: int, capacity: int) -> None:
     exact, fused = trained_with(config(threads, capacity)), trained_with(config())
     for one, other in zip(exact, fused):
         assert_same_bits(one, other, len(model.lookups))
+
+
+ANY_MODEL = given(MODELS, st.sampled_from([1, 3]), st.integers(1, 4))
+
+
+@example_share(0.03)
+@ANY_MODEL
+def test_random_models(model: Model, threads: int, capacity: int) -> None:
+    check_model(model, threads, capacity)
+
+
+@pytest.mark.slow
+@pytest.mark.fuzz("ranks")
+@ANY_MODEL
+def test_many_random_models(model: Model, threads: int, capacity: int) -> None:
+    check_model(model, threads, capacity)
 
 
 def _steps(options: Any, batches: List[int], parses: List[Any]) -> List[Any]:
