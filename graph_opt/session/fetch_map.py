@@ -29,6 +29,7 @@ from graph_opt.session.pipelined_steps import PipelinedSteps
 
 _MAX_NEIGHBOURS_NAMED = 4
 _MAX_OPERATIONS_SEARCHED = 2000
+_NOT_ITS_OWN = "main would run it once more"
 
 
 class Resolved(NamedTuple):
@@ -159,7 +160,7 @@ class FetchMap:
             if take is not None:
                 return self._graph.get_tensor_by_name(take).op
         if self._is_prefetched(operation.name):
-            raise self._refusal("run", operation.name, operation)
+            raise self._refusal("run", operation.name, operation, _NOT_ITS_OWN)
         return operation
 
     def trains_on_micro_batches(self, reached: Iterable[Any]) -> bool:
@@ -281,7 +282,7 @@ class FetchMap:
         """Whether it is of a batch that a stage collects with others for a step."""
         return bool(self._groups) and self._substitutes.get(name, "").startswith(self._groups)
 
-    def _refusal(self, verb: str, name: str, operation: Any, reason: str = "") -> Exception:
+    def _refusal(self, verb: str, name: str, operation: Any, reason: str) -> Exception:
         near = self._boundary_tensors_near(operation)
         listed = "Tensors near it that reach main and can be fetched: {}. ".format(
             ", ".join("'{}'".format(other) for other in near)
@@ -290,10 +291,10 @@ class FetchMap:
             None,
             operation,
             "cannot {} '{}': it belongs to the prefetch region, which runs ahead of the batch that "
-            "main is consuming, and its value does not cross to main{}. {}To keep it, call "
+            "main is consuming, and its value does not cross to main: {}. {}To keep it, call "
             "graph_opt.async_embedding_mark_node(tensor) on it before the graph is optimized; to "
             "keep everything, open the session without do_async_embedding and "
-            "do_smart_stage".format(verb, name, reason and ": " + reason, listed if near else ""),
+            "do_smart_stage".format(verb, name, reason, listed if near else ""),
         )
 
     def _boundary_tensors_near(self, start: Any) -> List[str]:

@@ -127,7 +127,7 @@ def test_stopping_is_quick_and_main_learns_of_it(capacity: int) -> None:
         start = time.monotonic()
         hook.end(session)
         assert time.monotonic() - start < STOP_SECONDS
-        assert prefetch_threads() == []
+        wait_until(lambda: prefetch_threads() == [], "threads that end")
         with pytest.raises(tf.errors.CancelledError, match="prefetching has stopped"):
             session.run(taken)
         hook.end(session)
