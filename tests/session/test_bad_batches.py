@@ -220,7 +220,7 @@ def test_a_failed_queue_runner_ends_the_input_as_in_stock() -> None:
 def test_the_sessions_step_timeout_does_not_apply_to_the_threads() -> None:
     model = model_of("dataset", NONE)
     config = async_config()
-    config.operation_timeout_in_ms = 300
+    config.operation_timeout_in_ms = 3000
     with graph_opt.Session(config=config) as session:
         session.run([tf.global_variables_initializer(), model.iterator.initializer])
         session.run(model.loss)
