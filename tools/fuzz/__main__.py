@@ -9,6 +9,7 @@ import argparse
 import itertools
 import os
 import random
+import signal
 import sys
 import tempfile
 import time
@@ -86,8 +87,11 @@ def _work(properties: Dict[str, str], seed: int, models: Optional[int]) -> Itera
 def _try_all(work: Iterator[Work], tally: _Tally, processes: int, end: float, folder: Path) -> None:
     jobs: List[Job] = []
     numbers = itertools.count()
+    # An exception could come between the start of a process and its place among the jobs.
+    interrupts: List[int] = []
+    handler = signal.signal(signal.SIGINT, lambda number, _: interrupts.append(number))
     try:
-        while time.monotonic() < end:
+        while time.monotonic() < end and not interrupts:
             for job in [job for job in jobs if job.has_ended()]:
                 jobs.remove(job)
                 tally.add(job, was_stopped=False)
@@ -96,9 +100,10 @@ def _try_all(work: Iterator[Work], tally: _Tally, processes: int, end: float, fo
             if not jobs:
                 return
             time.sleep(_POLL_SECONDS)
-    except KeyboardInterrupt:
-        print("interrupted", flush=True)
     finally:
+        if interrupts:
+            print("interrupted", flush=True)
+        signal.signal(signal.SIGINT, handler)
         for job in jobs:
             job.kill()
             tally.add(job, was_stopped=True)
