@@ -173,7 +173,7 @@ class _Stage(NamedTuple):
 
 def _idle(view: GraphView, lookups: Tuple[Lookup, ...]) -> Set[str]:
     """Nodes that exist only for their names: clones or fused ops do their work."""
-    guards = [name for name in view.of_op("Assert") if is_guard(view, name)]
+    guards = [name for name in view.of_op("Assert") if is_guard("Assert", name)]
     idle = set(view.descendants(guards))
     updated = _tables_updated(view)
     fused = [one for one in lookups if view.attribute(one.output.node, FUSED) is not None]

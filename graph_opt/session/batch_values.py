@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict
+from typing import AbstractSet, Any, List, Sequence
 
 from graph_opt.compat.exported_graph import running_graph_def
 from graph_opt.compat.live_graph import edited
 from graph_opt.graph.collection import collection_paused
 from graph_opt.graph.view import GraphView, TensorRef
-from graph_opt.passes.prefetch.batch_copies import Regions, batch_copies
-from graph_opt.passes.prefetch.fetch_guard import GUARD
+from graph_opt.passes.prefetch.batch_copies import Regions, batch_copies, copy_name
 from graph_opt.passes.translation import Translation
 from graph_opt.session.rewritten_graph import apply_to_graph
 
@@ -25,27 +24,22 @@ class BatchValues:
     def __init__(self, graph: Any, translation: Translation) -> None:
         self._graph = graph
         self._regions = Regions(translation.taken, translation.substitutes, translation.prefetched)
-        self._copies: Dict[str, str] = {}
 
-    def tensor(self, tensor: Any) -> Any:
-        """The tensor to fetch in place of one that depends on prefetch.
+    def tensors(self, wanted: Sequence[Any]) -> List[Any]:
+        """The tensors to fetch in place of some that depend on prefetch.
 
         Raises:
-          CannotCopy: Something else decides its value.
+          NotOfBatch: Something else decides the value of one.
         """
-        wanted = TensorRef.parse(tensor.name)
-        if wanted.node not in self._copies:
-            with edited(self._graph), collection_paused():
-                running = running_graph_def(self._graph)
-                rewrite, self._copies = batch_copies(
-                    GraphView(running), tensor.name, self._regions, self._copies
-                )
-                if rewrite:
-                    apply_to_graph(self._graph, running, [rewrite])
-        copy = TensorRef(self._copies.get(wanted.node, wanted.node), wanted.index)
-        return self._graph.get_tensor_by_name(str(copy))
+        with edited(self._graph), collection_paused():
+            running = running_graph_def(self._graph)
+            view = GraphView(running)
+            rewrite = batch_copies(view, [tensor.name for tensor in wanted], self._regions)
+            if rewrite:
+                apply_to_graph(self._graph, running, [rewrite])
+        copies = {node.name for node in rewrite.nodes}.union(view.nodes)
+        return [self._of_main(TensorRef.parse(tensor.name), copies) for tensor in wanted]
 
-
-def depends_on_prefetch(reached: Any) -> bool:
-    """Whether running these operations would run the source of a stage in main."""
-    return any(each.type == "Assert" and each.name.endswith("/" + GUARD) for each in reached)
+    def _of_main(self, wanted: TensorRef, nodes: AbstractSet[str]) -> Any:
+        copy = TensorRef(copy_name(wanted.node), wanted.index)
+        return self._graph.get_tensor_by_name(str(copy if copy.node in nodes else wanted))

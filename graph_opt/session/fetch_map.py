@@ -15,16 +15,28 @@
 from __future__ import annotations
 
 import collections
-from typing import AbstractSet, Any, Deque, Dict, Iterable, List, NamedTuple, Sequence, Set
+from typing import (
+    AbstractSet,
+    Any,
+    Callable,
+    Deque,
+    Dict,
+    Iterable,
+    List,
+    NamedTuple,
+    Sequence,
+    Set,
+)
 
 import numpy as np
 
 from graph_opt.compat import tf
 from graph_opt.graph.operations import operations_behind
+from graph_opt.passes.prefetch.batch_copies import NotOfBatch
+from graph_opt.passes.prefetch.fetch_guard import is_guard
 from graph_opt.passes.shard_tables.divided_variables import DividedVariables
-from graph_opt.passes.stock_copy import CannotCopy
 from graph_opt.passes.translation import Translation
-from graph_opt.session.batch_values import BatchValues, depends_on_prefetch
+from graph_opt.session.batch_values import BatchValues
 from graph_opt.session.pipelined_steps import PipelinedSteps
 
 _MAX_NEIGHBOURS_NAMED = 4
@@ -92,12 +104,15 @@ class FetchMap:
         """
         for tensor in feeds:
             self.check_feed(tensor)
-        fetched = [self._pipelined.fetched(self.fetched(tensor)) for tensor in fetches]
+        named = self._computed([self._in_main(tensor) for tensor in fetches], self._exists_ahead)
+        fetched = [self._pipelined.fetched(tensor) for tensor in named]
         run = [each for target in targets for each in self._pipelined.run(self.run(target))]
         run += dict.fromkeys(self.run_besides(fetches))
         reached = operations_behind([tensor.op for tensor in fetched] + run, feeds)
-        if depends_on_prefetch(reached):
-            fetched = [self._of_main(tensor, feeds) for tensor in fetched]
+        if _run_ahead(reached):
+            fetched = self._computed(
+                fetched, lambda tensor: _run_ahead(operations_behind([tensor.op], feeds))
+            )
             reached = operations_behind([tensor.op for tensor in fetched] + run, feeds)
         if self.trains_on_micro_batches(reached):
             fetched = [self.while_training(tensor) for tensor in fetched]
@@ -119,6 +134,11 @@ class FetchMap:
         Raises:
           tf.errors.InvalidArgumentError: Its value exists only in prefetch.
         """
+        (found,) = self._computed([self._in_main(tensor)], self._exists_ahead)
+        return found
+
+    def _in_main(self, tensor: Any) -> Any:
+        """What main has in place of a tensor; the tensor itself if that is nothing."""
         if tensor.name in self._divided.assigned:
             return self._graph.get_tensor_by_name(self._divided.assigned[tensor.name])
         if tensor.name in self._divided.values:
@@ -128,23 +148,24 @@ class FetchMap:
             tensor = self._graph.get_tensor_by_name(self._substitutes[tensor.name])
         if tensor.name in self._up_to_date:
             return self._graph.get_tensor_by_name(self._up_to_date[tensor.name])
-        if not self._taken and not self._prefetched:
-            return tensor
         take = self._taken.get(tensor.name)
-        if take is not None:
-            return self._graph.get_tensor_by_name(take)
-        return self._computed(tensor) if self._is_prefetched(tensor.name) else tensor
+        return tensor if take is None else self._graph.get_tensor_by_name(take)
 
-    def _of_main(self, tensor: Any, feeds: List[Any]) -> Any:
-        """A tensor that does not depend on what exists in prefetch alone."""
-        behind = operations_behind([tensor.op], feeds)
-        return self._computed(tensor) if depends_on_prefetch(behind) else tensor
-
-    def _computed(self, tensor: Any) -> Any:
+    def _computed(self, tensors: List[Any], is_ahead: Callable[[Any], bool]) -> List[Any]:
+        """Tensors, with main's values of those that are computed ahead."""
+        places = [place for place, tensor in enumerate(tensors) if is_ahead(tensor)]
+        if not places:
+            return tensors
         try:
-            return self._of_batch.tensor(tensor)
-        except CannotCopy as error:
+            of_batch = self._of_batch.tensors([tensors[place] for place in places])
+        except NotOfBatch as error:
+            tensor = self._graph.get_tensor_by_name(error.tensor)
             raise self._refusal("fetch", tensor.name, tensor.op, str(error)) from None
+        computed = dict(zip(places, of_batch))
+        return [computed.get(place, tensor) for place, tensor in enumerate(tensors)]
+
+    def _exists_ahead(self, tensor: Any) -> bool:
+        return self._is_prefetched(tensor.name)
 
     def run(self, operation: Any) -> Any:
         """The operation to run in place of `operation`.
@@ -317,3 +338,8 @@ class FetchMap:
                     seen.add(neighbour.name)
                     waiting.append(neighbour)
         return found[:_MAX_NEIGHBOURS_NAMED]
+
+
+def _run_ahead(operations: Iterable[Any]) -> bool:
+    """Whether running these would run the source of a stage in main."""
+    return any(is_guard(each.type, each.name) for each in operations)

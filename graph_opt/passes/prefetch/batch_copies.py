@@ -9,7 +9,7 @@ value in main. Rows do not: tables may have been written since they were looked 
 
 from __future__ import annotations
 
-from typing import AbstractSet, Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
+from typing import AbstractSet, Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.compat.op_definitions import is_stateful
@@ -19,7 +19,7 @@ from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.passes.control_flow import ENTERS
 from graph_opt.passes.stock_copy import CannotCopy
 
-SCOPE = "graph_opt_of_batch"
+_SCOPE = "graph_opt_of_batch"
 _CLASS = "_class"
 _STATE = "'{}' ({}) reads or changes state, which may have another value by now"
 _LOOP = "'{}' is in a loop"
@@ -42,35 +42,49 @@ class Regions(NamedTuple):
     prefetched: AbstractSet[str]
 
 
-def batch_copies(
-    view: GraphView, wanted: str, regions: Regions, before: Mapping[str, str]
-) -> Tuple[Rewrite, Dict[str, str]]:
-    """Copies what a tensor needs of prefetch.
+class NotOfBatch(Exception):
+    """Something other than the batch decides the value of a tensor.
+
+    Attributes:
+      tensor: As `node:index`.
+    """
+
+    def __init__(self, tensor: str, reason: str) -> None:
+        super().__init__(reason)
+        self.tensor = tensor
+
+
+def batch_copies(view: GraphView, wanted: Sequence[str], regions: Regions) -> Rewrite:
+    """Copies what tensors need of prefetch; the copy of a node is called `copy_name(node)`.
 
     Args:
-      view: The graph with all rewrites.
-      wanted: A tensor, as `node:index`.
+      view: The graph with all rewrites, and with the copies that there are already.
+      wanted: Tensors, as `node:index`.
       regions: What tensors stand for in main.
-      before: Maps nodes to the copies that there are already.
-
-    Returns:
-      What adds the copies; and `before` with them.
 
     Raises:
-      CannotCopy: The tensor depends on state, or on what does not reach main.
+      NotOfBatch: A tensor depends on state, or on what does not reach main.
     """
-    copier = _Copier(view, regions, before)
-    copier.copy_all(TensorRef.parse(wanted).node)
-    return Rewrite(nodes=tuple(copier.copies)), copier.names
+    copier = _Copier(view, regions)
+    for tensor in wanted:
+        try:
+            copier.copy_all(TensorRef.parse(tensor).node)
+        except CannotCopy as error:
+            raise NotOfBatch(tensor, str(error)) from None
+    return Rewrite(nodes=tuple(copier.copies.values()))
+
+
+def copy_name(node: str) -> str:
+    """The name of a node's copy for main's batch."""
+    return "{}/{}".format(_SCOPE, node)
 
 
 class _Copier:
-    def __init__(self, view: GraphView, regions: Regions, before: Mapping[str, str]) -> None:
+    def __init__(self, view: GraphView, regions: Regions) -> None:
         self._view = view
         self._regions = regions
         self._known: Dict[str, bool] = {}
-        self.names = dict(before)
-        self.copies: List[Any] = []
+        self.copies: Dict[str, Any] = {}
 
     def copy_all(self, wanted: str) -> None:
         """Copies a node, after all that it reads."""
@@ -79,11 +93,8 @@ class _Copier:
         for name, for_its_value in needed.items():
             self._check(name, for_its_value)
         for name in needed:
-            if name not in self.names:
-                self.names[name] = "{}/{}".format(SCOPE, name)
-        for name in needed:
-            if "{}/{}".format(SCOPE, name) not in self._view.nodes:
-                self.copies.append(self._copied(name))
+            if copy_name(name) not in self._view.nodes and name not in self.copies:
+                self.copies[name] = self._copied(name, copied)
 
     def _behind(self, wanted: str) -> List[str]:
         """The nodes behind one as far as main has nothing in their place, sources first."""
@@ -152,20 +163,21 @@ class _Copier:
         taken = self._regions.taken.get(replaced)
         return taken if taken is not None else (replaced if replaced != tensor else None)
 
-    def _copied(self, name: str) -> Any:
+    def _copied(self, name: str, copied: AbstractSet[str]) -> Any:
         copy = tf.NodeDef()
         copy.CopyFrom(self._view.nodes[name])
-        copy.name = self.names[name]
+        copy.name = copy_name(name)
         copy.attr.pop(_CLASS, None)
         # Copies have no state, so they need not wait for what exists in prefetch alone.
-        waits = [each for each in self._view.controls(name) if not self._known.get(each, False)]
+        waits = [each for each in self._view.controls(name) if each not in copied]
         del copy.input[:]
-        copy.input.extend(self._input(tensor) for tensor in self._view.inputs(name))
+        copy.input.extend(self._input(tensor, copied) for tensor in self._view.inputs(name))
         copy.input.extend("^" + each for each in waits)
         return copy
 
-    def _input(self, tensor: TensorRef) -> str:
+    def _input(self, tensor: TensorRef, copied: AbstractSet[str]) -> str:
         found = self._in_main(str(tensor))
         if found is not None:
             return TensorRef.parse(found).input_name
-        return TensorRef(self.names.get(tensor.node, tensor.node), tensor.index).input_name
+        name = copy_name(tensor.node) if tensor.node in copied else tensor.node
+        return TensorRef(name, tensor.index).input_name

@@ -16,7 +16,7 @@ from graph_opt.graph.view import GraphView
 from graph_opt.passes.io_stages import BUFFER_TAKE
 from graph_opt.passes.node_writer import NodeWriter
 
-GUARD = "fetch_guard"
+_GUARD = "fetch_guard"
 _MESSAGE = (
     "a tensor of the prefetch region of stage '{0}' was fetched (batch source '{1}'): it is "
     "computed ahead by prefetch threads and exists there alone. Fetch it in a graph_opt session "
@@ -28,10 +28,10 @@ _MESSAGE = (
 def guard_source(writer: NodeWriter, view: GraphView, source: str) -> Tuple[str, List[InputEdit]]:
     """Writes the guard; returns its name and the edits that detach the source's handles."""
     text = _MESSAGE.format(writer.scope, source, BUFFER_TAKE)
-    condition = writer.constant(GUARD + "/condition", np.bool_(False))
-    message = writer.constant(GUARD + "/message", text)
+    condition = writer.constant(_GUARD + "/condition", np.bool_(False))
+    message = writer.constant(_GUARD + "/message", text)
     guard = writer.node(
-        GUARD,
+        _GUARD,
         "Assert",
         [condition, message],
         T=tf.AttrValue(list=tf.AttrValue.ListValue(type=[tf.string.as_datatype_enum])),
@@ -40,9 +40,9 @@ def guard_source(writer: NodeWriter, view: GraphView, source: str) -> Tuple[str,
     return str(guard.name), _cut_handles(writer, view, source, guard.name)
 
 
-def is_guard(view: GraphView, name: str) -> bool:
-    """Whether the node is the `Assert` that keeps a stage's original source from running."""
-    return view.op(name) == "Assert" and name.rpartition("/")[2] == GUARD
+def is_guard(op: str, name: str) -> bool:
+    """Whether a node is the `Assert` that keeps a stage's original source from running."""
+    return op == "Assert" and name.rpartition("/")[2] == _GUARD
 
 
 def _cut_handles(writer: NodeWriter, view: GraphView, source: str, guard: str) -> List[InputEdit]:
@@ -56,7 +56,7 @@ def _cut_handles(writer: NodeWriter, view: GraphView, source: str, guard: str) -
         if view.dtype(tensor) != tf.resource.as_datatype_enum:
             continue
         handle = writer.node(
-            "{}/handle_{}".format(GUARD, slot),
+            "{}/handle_{}".format(_GUARD, slot),
             "Placeholder",
             ["^" + guard],
             dtype=tf.AttrValue(type=tf.resource.as_datatype_enum),

@@ -7,8 +7,7 @@ from typing import List
 import pytest
 
 from graph_opt.graph.view import GraphView
-from graph_opt.passes.prefetch.batch_copies import Regions, batch_copies
-from graph_opt.passes.stock_copy import CannotCopy
+from graph_opt.passes.prefetch.batch_copies import NotOfBatch, Regions, batch_copies, copy_name
 from tests.passes.drawings import Change, lines, view_of
 
 GRAPH = """
@@ -34,8 +33,9 @@ REGIONS = Regions({"batch:0": "take:0"}, {}, PREFETCHED)
 
 def copied(wanted: str, regions: Regions = REGIONS) -> List[str]:
     view = view_of(GRAPH)
-    rewrite, _ = batch_copies(view, wanted, regions, {})
-    return Change.by(view, rewrite).drawn({"graph_opt_of_batch": "copy"})
+    return Change.by(view, batch_copies(view, [wanted], regions)).drawn(
+        {"graph_opt_of_batch": "copy"}
+    )
 
 
 def test_what_a_batch_decides_is_computed_from_the_take() -> None:
@@ -69,10 +69,11 @@ def test_what_replaces_a_tensor_is_read_in_its_place() -> None:
 
 def test_nothing_is_copied_twice() -> None:
     view = view_of(GRAPH)
-    _, names = batch_copies(view, "unique:0", REGIONS, {})
-    grown = Change.by(view, batch_copies(view, "unique:0", REGIONS, {})[0]).after
-    again, _ = batch_copies(GraphView(grown), "unique:1", REGIONS, names)
-    assert not again.nodes
+    once = batch_copies(view, ["unique:0", "shape:0", "unique:1"], REGIONS)
+    names = [node.name for node in once.nodes]
+    assert sorted(names) == [copy_name(name) for name in ("rows", "shape", "unique")]
+    grown = Change.by(view, once).after
+    assert not batch_copies(GraphView(grown), ["unique:1"], REGIONS).nodes
 
 
 @pytest.mark.parametrize(
@@ -84,6 +85,6 @@ def test_nothing_is_copied_twice() -> None:
     ],
 )
 def test_what_something_else_decides_is_refused(wanted: str, reason: str) -> None:
-    with pytest.raises(CannotCopy) as raised:
+    with pytest.raises(NotOfBatch) as raised:
         copied(wanted)
     assert reason in str(raised.value)
