@@ -14,12 +14,12 @@ from __future__ import annotations
 import dataclasses
 from typing import AbstractSet, Dict, List, Optional, Sequence, Set, Tuple
 
-from graph_opt.compat import tf
 from graph_opt.config.options import SessionOptions
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.rewrite import ControlEdit, InputEdit, Rewrite
 from graph_opt.graph.verify import CycleError
 from graph_opt.graph.view import GraphView, TensorRef
+from graph_opt.passes.applied_once import marked, refuse_again
 from graph_opt.passes.dead_nodes import dead_nodes
 from graph_opt.passes.fusion.averages import write_averages
 from graph_opt.passes.fusion.bring_to_date import BringToDate
@@ -66,7 +66,10 @@ def fuse_group_embedding(state: PassState, options: SessionOptions) -> PassState
     wanted = options.group_embedding
     if wanted is None:
         return state
-    _refuse_fused(state.view)
+    fused = (op for placement in PLACEMENTS for op in placement.lookup_ops)
+    refuse_again(
+        marked(state.view, FUSED, *fused), "the graph's lookups were fused", "group embedding is"
+    )
     fetched = frozenset(TensorRef.parse(name) for name in options.fetched)
     search = find_candidates(state.view, wanted, fetched)
     refusals = tuple(refusal.to_dict() for refusal in search.refusals)
@@ -386,14 +389,3 @@ def _part_of_gradient(member: Member, made: Dict[Slices, Slices]) -> MergedPart:
         for tensor in (slices.values, slices.indices):
             stand_ins[tensor.node] = made[slices].values.node
     return MergedPart((member.candidate.lookup,), stand_ins)
-
-
-def _refuse_fused(view: GraphView) -> None:
-    for name in view.of_op(*(op for placement in PLACEMENTS for op in placement.lookup_ops)):
-        if view.attribute(name, FUSED) is not None:
-            raise tf.errors.FailedPreconditionError(
-                None,
-                None,
-                "the graph's lookups were fused before (node '{}'): group embedding is applied "
-                "once, to the graph as the model built it".format(name),
-            )

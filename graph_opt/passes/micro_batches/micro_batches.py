@@ -19,7 +19,6 @@ import dataclasses
 import re
 from typing import AbstractSet, Dict, List, NamedTuple, Optional, Set, Tuple
 
-from graph_opt.compat import tf
 from graph_opt.compat.op_definitions import is_stateful
 from graph_opt.compat.stateful_ops import ONCE_A_BATCH, VARIABLES
 from graph_opt.config.micro_batches import PARTS
@@ -27,6 +26,7 @@ from graph_opt.config.options import SessionOptions
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.rewrite import ControlEdit, InputEdit, Rewrite
 from graph_opt.graph.view import GraphView, TensorRef
+from graph_opt.passes.applied_once import marked, refuse_again
 from graph_opt.passes.io_stages import stage_puts
 from graph_opt.passes.micro_batches import products
 from graph_opt.passes.micro_batches.classify import (
@@ -70,7 +70,8 @@ def micro_batches(state: PassState, options: SessionOptions) -> PassState:
     if wanted is None or wanted.rule != PARTS:
         return state
     view = state.view
-    _refuse_divided(view)
+    divided = marked(view, DIVIDED_BATCH, "NoOp")
+    refuse_again(divided, "batches of the graph were divided", "micro_batch_num is")
     ahead = state.translation.not_run.union(view.ancestors(stage_puts(view)))
     attempts = [_attempt(view, ahead, kept) for kept in range(len(COMPUTED_EARLY) + 1)]
     best = min(attempts, key=lambda attempt: (not attempt.late, len(attempt.whole)))
@@ -86,17 +87,6 @@ def micro_batches(state: PassState, options: SessionOptions) -> PassState:
         left_alone=(*state.report.left_alone, _WHOLE.format(refusal)),
         refusals=(*state.report.refusals, refusal.to_dict()),
     )
-
-
-def _refuse_divided(view: GraphView) -> None:
-    for name in view.of_op("NoOp"):
-        if view.attribute(name, DIVIDED_BATCH) is not None:
-            raise tf.errors.FailedPreconditionError(
-                None,
-                None,
-                "batches of the graph were divided before (node '{}'): micro_batch_num is applied "
-                "once, to the graph as the model built it".format(name),
-            )
 
 
 def _attempt(view: GraphView, ahead: AbstractSet[str], kept_early: int) -> _Attempt:

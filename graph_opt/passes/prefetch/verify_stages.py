@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from graph_opt.compat import tf
 from graph_opt.compat.op_definitions import is_value
 from graph_opt.graph.verify import GraphError, around, verify
 from graph_opt.graph.view import GraphView
 from graph_opt.ops.stage_nodes import TURN, TURN_BEGUN, TURN_END
 from graph_opt.ops.stage_spec import KIND_PREFETCH
+from graph_opt.passes.applied_once import refuse_again
 from graph_opt.passes.io_stages import BUFFER_TAKE, stage_puts
 
 # Like the put, they are fed the place of a step.
@@ -20,13 +20,8 @@ def refuse_rewritten(view: GraphView) -> None:
     Raises:
       FailedPreconditionError: It has one.
     """
-    for put in stage_puts(view, KIND_PREFETCH):
-        raise tf.errors.FailedPreconditionError(
-            None,
-            None,
-            "the graph was rewritten before (node '{}'): async embedding and smart stages are "
-            "applied once, to the graph as the model built it".format(put),
-        )
+    puts = stage_puts(view, KIND_PREFETCH)
+    refuse_again(puts, "the graph was rewritten", "async embedding and smart stages are")
 
 
 def verify_stages(view: GraphView) -> None:

@@ -13,12 +13,12 @@ from __future__ import annotations
 import dataclasses
 from typing import List
 
-from graph_opt.compat import tf
 from graph_opt.config.micro_batches import BATCHES
 from graph_opt.config.options import SessionOptions
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.rewrite import InputEdit, Rewrite
 from graph_opt.graph.view import GraphView
+from graph_opt.passes.applied_once import marked, refuse_again
 from graph_opt.passes.io_stages import BATCH_SOURCES, BUFFER_TAKE
 from graph_opt.passes.node_writer import NodeWriter, free_scope
 from graph_opt.passes.pass_state import PassState
@@ -42,7 +42,10 @@ def summed_batches(state: PassState, options: SessionOptions) -> PassState:
     wanted = options.micro_batches
     if wanted is None or wanted.rule != BATCHES:
         return state
-    _refuse_summed(state.view)
+    summed = marked(state.view, SUMMED, "AddV2", "ConcatV2")
+    refuse_again(
+        summed, "steps of the graph were made to train on several batches", "micro_batch_num is"
+    )
     try:
         return _summed(state, wanted.number, options)
     except Refusal as refusal:
@@ -82,17 +85,6 @@ def _summed(state: PassState, number: int, options: SessionOptions) -> PassState
         counted(joined, "tensor"),
     )
     return dataclasses.replace(changed, translation=translation).reporting(micro_batches=line)
-
-
-def _refuse_summed(view: GraphView) -> None:
-    for name in view.of_op("AddV2", "ConcatV2"):
-        if view.attribute(name, SUMMED) is not None:
-            raise tf.errors.FailedPreconditionError(
-                None,
-                None,
-                "steps of the graph were made to train on several batches before (node '{}'): "
-                "micro_batch_num is applied once, to the graph as the model built it".format(name),
-            )
 
 
 def _no_batch(view: GraphView) -> Refusal:

@@ -1,0 +1,30 @@
+"""Passes are applied once, to the graph as the model built it."""
+
+from __future__ import annotations
+
+from typing import Iterable, Iterator
+
+from graph_opt.compat import tf
+from graph_opt.graph.view import GraphView
+
+_AGAIN = "{} before (node '{}'): {} applied once, to the graph as the model built it"
+
+
+def refuse_again(left: Iterable[str], done: str, this_is: str) -> None:
+    """Refuses a graph that contains what a pass leaves.
+
+    Args:
+      left: Nodes that only the pass makes.
+      done: What it did, for the message.
+      this_is: What asks for it, and "is" or "are".
+
+    Raises:
+      FailedPreconditionError: There is such a node.
+    """
+    for name in left:
+        raise tf.errors.FailedPreconditionError(None, None, _AGAIN.format(done, name, this_is))
+
+
+def marked(view: GraphView, mark: str, *ops: str) -> Iterator[str]:
+    """Nodes of these ops that have an attribute."""
+    return (name for name in view.of_op(*ops) if view.attribute(name, mark) is not None)
