@@ -9,7 +9,7 @@ from typing import Dict, List
 import pytest
 
 from tests.conftest import MadeOnce
-from tests.ops.compiled_functors import build, run, sanitized
+from tests.ops.compiled_functors import SANITIZERS, build, run, sanitized
 
 HERE = Path(__file__).resolve().parent
 SOURCES = sorted(HERE.glob("bounded_buffer*_test.cc"))
@@ -45,7 +45,7 @@ def test_an_unknown_test_is_an_error(programs: Dict[Path, Path]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.stem)
-@pytest.mark.parametrize("sanitizer", ["thread", "address,undefined"])
+@pytest.mark.parametrize("sanitizer", SANITIZERS)
 def test_bounded_buffer_under_a_sanitizer(
     compiled_once: MadeOnce, source: Path, sanitizer: str
 ) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import MadeOnce
-from tests.ops.compiled_functors import QUICK, build, run, sanitized
+from tests.ops.compiled_functors import QUICK, SANITIZERS, build, run, sanitized
 
 SHARING = "deferred_functors_test.cc"
 ACCURACY = "deferred_accuracy_test.cc"
@@ -50,6 +50,6 @@ def test_ten_thousand_steps_are_as_exact_as_tensorflow(accuracy: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sanitizer", ["address,undefined", "thread"])
+@pytest.mark.parametrize("sanitizer", SANITIZERS)
 def test_deferred_rows_under_a_sanitizer(compiled_once: MadeOnce, sanitizer: str) -> None:
     run(build(compiled_once, SHARING, sanitized(sanitizer)))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import MadeOnce
-from tests.ops.compiled_functors import QUICK, build, run, sanitized
+from tests.ops.compiled_functors import QUICK, SANITIZERS, build, run, sanitized
 
 TABLES = "dynamic_functors_test.cc"
 TESTS = [
@@ -37,7 +37,7 @@ def test_ten_million_random_operations(compiled_once: MadeOnce) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("test", TESTS)
-@pytest.mark.parametrize("sanitizer", ["address,undefined", "thread"])
+@pytest.mark.parametrize("sanitizer", SANITIZERS)
 def test_dynamic_functors_under_a_sanitizer(
     compiled_once: MadeOnce, test: str, sanitizer: str
 ) -> None:

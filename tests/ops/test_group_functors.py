@@ -11,6 +11,7 @@ from tests.ops.compiled_functors import (
     HEADER_ROOMS,
     OPS_SRC,
     QUICK,
+    SANITIZERS,
     build,
     is_valid,
     run,
@@ -30,7 +31,7 @@ def test_group_functors(program: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sanitizer", ["address,undefined", "thread"])
+@pytest.mark.parametrize("sanitizer", SANITIZERS)
 def test_group_functors_under_a_sanitizer(compiled_once: MadeOnce, sanitizer: str) -> None:
     run(build(compiled_once, TEST, sanitized(sanitizer)))
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import MadeOnce
-from tests.ops.compiled_functors import QUICK, build, run, sanitized
+from tests.ops.compiled_functors import QUICK, SANITIZERS, build, run, sanitized
 
 TEST = "initial_functors_test.cc"
 
@@ -22,6 +22,6 @@ def test_initial_functors(program: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sanitizer", ["address,undefined", "thread"])
+@pytest.mark.parametrize("sanitizer", SANITIZERS)
 def test_initial_functors_under_a_sanitizer(compiled_once: MadeOnce, sanitizer: str) -> None:
     run(build(compiled_once, TEST, sanitized(sanitizer)))

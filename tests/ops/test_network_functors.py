@@ -22,5 +22,6 @@ def test_network_functors(program: Path) -> None:
 
 
 @pytest.mark.slow
-def test_network_functors_under_a_sanitizer(compiled_once: MadeOnce) -> None:
-    run(build(compiled_once, TEST, sanitized("address,undefined")))
+@pytest.mark.parametrize("sanitizer", ["undefined", "address"])
+def test_network_functors_under_a_sanitizer(compiled_once: MadeOnce, sanitizer: str) -> None:
+    run(build(compiled_once, TEST, sanitized(sanitizer)))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from tests.conftest import MadeOnce
-from tests.ops.compiled_functors import QUICK, build, run, sanitized
+from tests.ops.compiled_functors import SANITIZERS, build, run, sanitized
 
 TEST = "refresh_functors_test.cc"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("flags", [QUICK, *map(sanitized, ["address,undefined", "thread"])])
-def test_refresh_functors(compiled_once: MadeOnce, flags: str) -> None:
-    run(build(compiled_once, TEST, flags))
+@pytest.mark.parametrize("sanitizer", SANITIZERS)
+def test_refresh_functors(compiled_once: MadeOnce, sanitizer: str) -> None:
+    run(build(compiled_once, TEST, sanitized(sanitizer)))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from tests.conftest import MadeOnce
-from tests.ops.compiled_functors import QUICK, build, run, sanitized
+from tests.ops.compiled_functors import SANITIZERS, build, run, sanitized
 
 TEST = "staged_rows_test.cc"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("flags", [QUICK, *map(sanitized, ["address,undefined", "thread"])])
-def test_staged_rows(compiled_once: MadeOnce, flags: str) -> None:
-    run(build(compiled_once, TEST, flags))
+@pytest.mark.parametrize("sanitizer", SANITIZERS)
+def test_staged_rows(compiled_once: MadeOnce, sanitizer: str) -> None:
+    run(build(compiled_once, TEST, sanitized(sanitizer)))
