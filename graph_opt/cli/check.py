@@ -16,7 +16,7 @@ from typing import Any, Iterator, NoReturn, Optional
 from graph_opt.checking.check import check
 from graph_opt.checking.verdict import EQUAL, ROUNDING, CheckResult
 from graph_opt.cli.check_runs import CheckRuns, say
-from graph_opt.cli.config_file import read_config
+from graph_opt.cli.early_checks import read_config
 from graph_opt.cli.exit_codes import INTERRUPTED, WRONG_INPUT, WrongInput
 from graph_opt.cli.script_command import given_script
 

@@ -8,7 +8,7 @@ import os
 import tempfile
 from typing import IO, Dict, List, Mapping, Optional, Sequence
 
-from graph_opt.cli.config_file import read_config
+from graph_opt.cli.early_checks import read_config
 from graph_opt.cli.exit_codes import WRONG_INPUT, WrongInput
 from graph_opt.cli.proxy import proxy_before
 from graph_opt.cli.recorded_run import NOT_RECORDED

@@ -14,7 +14,7 @@ import sys
 from typing import Callable, Optional, Sequence
 
 from graph_opt.cli.arguments import parser
-from graph_opt.cli.config_file import read_config
+from graph_opt.cli.early_checks import read_config, refuse_missing
 from graph_opt.cli.exit_codes import INTERRUPTED, REFUSED, WRONG_INPUT, WrongInput
 from graph_opt.cli.tensorflow_import import stop_watching
 from graph_opt.graph.collection import uncollected_process
@@ -104,6 +104,8 @@ def _graph_command(options: argparse.Namespace) -> int:
 def _run_graph_command(options: argparse.Namespace) -> int:
     if options.command != "convert":
         read_config(options)
+        for path in (options.input, getattr(options, "diff", None)):
+            refuse_missing(path)
     from graph_opt.cli import convert, inspect, plan, rewrite
     from graph_opt.compat import tf
 

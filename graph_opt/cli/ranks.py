@@ -7,7 +7,7 @@ import contextlib
 import os
 from typing import Dict, List, Optional
 
-from graph_opt.cli.config_file import read_config
+from graph_opt.cli.early_checks import read_config
 from graph_opt.cli.exit_codes import WRONG_INPUT, WrongInput
 from graph_opt.cli.horovod_launcher import rendezvous_of
 from graph_opt.cli.script_command import command_of, given_script

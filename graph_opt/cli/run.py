@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, Iterator, Optional
 
 from graph_opt.cli import spawned_children, started_processes
-from graph_opt.cli.config_file import read_config
+from graph_opt.cli.early_checks import read_config
 from graph_opt.cli.exit_codes import WRONG_INPUT, WrongInput
 from graph_opt.cli.programs import Program
 from graph_opt.cli.python2 import leftover_of

@@ -366,6 +366,22 @@ def test_output_that_cannot_be_written(
     assert capsys.readouterr().err == message
 
 
+@pytest.mark.parametrize("arguments", [["inspect"], ["rewrite", "-o", "out.pb"], ["plan"]])
+def test_a_missing_file_is_told_before_tensorflow_is_loaded(arguments: List[str]) -> None:
+    program = (
+        "import sys; from graph_opt.cli.main import main; "
+        "print(main(sys.argv[1:]), 'tensorflow' in sys.modules)"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program, *arguments, "no_such_graph.pb"],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert ran.stdout == "2 False\n"
+    assert ran.stderr == "graph-opt: no_such_graph.pb: no such file\n"
+
+
 def test_missing_compiled_ops_are_one_line(
     graph_file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,8 +1,10 @@
-"""The text of the `--config` file, read before a script runs, parsed once TensorFlow is loaded."""
+"""What is read and checked before TensorFlow is loaded, which takes seconds."""
 
 from __future__ import annotations
 
 import argparse
+import glob
+from typing import Optional
 
 from graph_opt.cli.exit_codes import WrongInput
 
@@ -29,3 +31,13 @@ def read_config(options: argparse.Namespace) -> None:
     except UnicodeDecodeError as error:
         message = "{}: not a text proto (byte {} is not UTF-8)".format(options.config, error.start)
         raise WrongInput(message) from error
+
+
+def refuse_missing(path: Optional[str]) -> None:
+    """Refuses a path of a graph, unless a file, a folder or a prefix of files has this name.
+
+    Raises:
+      WrongInput: There is none.
+    """
+    if path is not None and path != "-" and not glob.glob(glob.escape(path) + "*"):
+        raise WrongInput("{}: no such file".format(path))
