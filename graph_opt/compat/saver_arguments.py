@@ -1,4 +1,4 @@
-"""Arguments that DeepRec's savers, scaffolds, hooks and estimators have besides TensorFlow's."""
+"""Arguments that DeepRec's savers, scaffolds and hooks have besides TensorFlow's."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any, Callable, List, Optional
 from tensorflow.python.training import basic_session_run_hooks, monitored_session
 from tensorflow.python.training import saver as saver_module
 
-from graph_opt.compat import tf
 from graph_opt.compat.legacy_names import Replacement
 
 _HOOK_METHODS = ("begin", "after_create_session", "after_run")
@@ -17,11 +16,10 @@ _HOOK_METHODS = ("begin", "after_create_session", "after_run")
 def incremental_arguments(
     make_incremental: Callable[[Any], Any], hook: Callable[..., Any]
 ) -> List[Replacement]:
-    """Lets savers, scaffolds, hooks and estimators write and export incremental checkpoints.
+    """Lets savers, scaffolds and hooks write incremental checkpoints.
 
-    `Saver(incremental_save_restore=)`, `Scaffold(incremental_save_restore=)`,
-    `CheckpointSaverHook(incremental_save_secs=)` and
-    `Estimator.export_saved_model(save_incr_model=)` are the arguments.
+    `Saver(incremental_save_restore=)`, `Scaffold(incremental_save_restore=)` and
+    `CheckpointSaverHook(incremental_save_secs=)` are the arguments.
 
     Args:
       make_incremental: Called with a saver that is to be incremental, once it is built.
@@ -34,11 +32,6 @@ def incremental_arguments(
         Replacement(scaffold, "__init__", _scaffold_init(scaffold.__init__)),
         Replacement(scaffold, "finalize", _scaffold_finalize(scaffold.finalize, make_incremental)),
         Replacement(checkpoints, "__init__", _hook_init(checkpoints.__init__, hook)),
-        Replacement(
-            tf.estimator.Estimator,
-            "export_saved_model",
-            _export(tf.estimator.Estimator.export_saved_model, make_incremental),
-        ),
     ]
 
 
@@ -120,31 +113,6 @@ def _hook_init(stock: Any, hook: Callable[..., Any]) -> Any:
                 setattr(self, name, _both(getattr(self, name), getattr(increments, name)))
 
     return __init__
-
-
-def _export(stock: Any, make_incremental: Callable[[Any], Any]) -> Any:
-    @functools.wraps(stock)
-    def export_saved_model(
-        self: Any, *arguments: Any, save_incr_model: bool = False, **named: Any
-    ) -> Any:
-        if not save_incr_model:
-            return stock(self, *arguments, **named)
-        call_model_fn = self._call_model_fn
-
-        def call_and_make(*given: Any, **by_name: Any) -> Any:
-            spec = call_model_fn(*given, **by_name)
-            saver = spec.scaffold.saver or saver_module.Saver(sharded=True)
-            make_incremental(saver)
-            scaffold = monitored_session.Scaffold(saver=saver, copy_from_scaffold=spec.scaffold)
-            return spec._replace(scaffold=scaffold)
-
-        self._call_model_fn = call_and_make
-        try:
-            return stock(self, *arguments, **named)
-        finally:
-            del self._call_model_fn
-
-    return export_saved_model
 
 
 def _both(first: Callable[..., Any], second: Callable[..., Any]) -> Callable[..., None]:

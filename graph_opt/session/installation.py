@@ -12,6 +12,7 @@ from typing import Any, List, Optional, Tuple, Union
 
 from graph_opt import contrib as contrib_room
 from graph_opt.compat import tf
+from graph_opt.compat.estimator_exports import EstimatorExports
 from graph_opt.compat.kept_weights import scope_methods
 from graph_opt.compat.legacy_names import (
     Replacement,
@@ -159,11 +160,12 @@ class _Installed:
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.config: Optional[InstalledConfig] = None
-        self.modules: List[Union[ModuleAliases, DistributionNames]] = []
+        self.modules: List[Union[ModuleAliases, DistributionNames, EstimatorExports]] = []
         self.before: List[Tuple[Any, str, Any]] = []
 
 
 _installed = _Installed()
+_estimator_exports = EstimatorExports(incremental_saver_of)
 
 
 def install(
@@ -225,7 +227,7 @@ def install(
     of_deeprec = ((deeprec_modules, deeprec), (distribution_names, deeprec))
     offered = ((libraries_of_divided_tables, sok), *of_deeprec)
     wanted_modules = [one for one, is_wanted in (*offered, (contrib_modules, contrib)) if is_wanted]
-    modules = [modules_of_the_api, *wanted_modules]
+    modules = [modules_of_the_api, _estimator_exports, *wanted_modules]
     with _installed.lock:
         if _installed.config is None:
             session_options(wanted.over(None))  # Whoever opens a session is warned.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List
 
 import numpy as np
@@ -11,6 +12,7 @@ import tensorflow as stock
 
 import graph_opt
 from graph_opt.compat import legacy_names, tf
+from tests.forked_programs import run_forked
 from tests.repository_checks import attributes_of_loaded_modules, changes_between
 from tests.session.small_model import (
     SmallModel,
@@ -256,3 +258,19 @@ def test_legacy_group_lookups_run_unchanged() -> None:
         np.testing.assert_array_equal(one, three)
         np.testing.assert_array_equal(two, three)
     assert results[3].shape == (2, 4)
+
+
+def test_estimators_are_imported_by_scripts_that_use_them(tmp_path: Path) -> None:
+    # The import makes TensorFlow's hooks warn that they are deprecated.
+    program = (
+        "import sys, graph_opt, tensorflow.compat.v1 as tf\n"
+        "graph_opt.install()\n"
+        "print('tensorflow_estimator.python.estimator.estimator' in sys.modules)\n"
+        "changed = tf.estimator.Estimator.export_saved_model\n"
+        "graph_opt.uninstall()\n"
+        "print(changed is tf.estimator.Estimator.export_saved_model)\n"
+        "with graph_opt.install():\n"
+        "    print(changed is tf.estimator.Estimator.export_saved_model)\n"
+        "print(changed.__wrapped__ is tf.estimator.Estimator.export_saved_model)\n"
+    )
+    assert run_forked(program, tmp_path).stdout == "False\nFalse\nFalse\nTrue\n"
