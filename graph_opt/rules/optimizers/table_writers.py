@@ -24,6 +24,7 @@ _BROADCAST = "HorovodBroadcast"
 _PASS_ON = frozenset(["Identity", "RefIdentity"])
 _DENSE = re.compile(r"^(Resource)?Apply")
 _SETS_ROWS = re.compile(r"^(Resource)?(ScatterUpdate|ScatterNdUpdate|StridedSliceAssign)$")
+_ADDS = re.compile(r"^Assign(Add|Sub)")
 _APPLY = re.compile(r"Apply")
 _WRITES = re.compile(r"^(Resource)?(Assign|Scatter|StridedSliceAssign|CountUpTo)")
 
@@ -76,17 +77,22 @@ def table_writer(
     writers = [each for each in trains if not _SETS_ROWS.search(view.op(each.node))] or trains
     writers = _with_decay(view, writers)
     for writer in writers:
+        if len(writers) > 1 and _ADDS.search(view.op(writer.node)):
+            raise _updated_twice(table, writers)
         _require_known(view, writer, known)
         if len(writers) > 1 and view.op(writer.node) in ALL_ASSIGNS:
             raise assigned(view, writer.node)
     if len(writers) > 1:
-        raise Refusal(
-            "table_updated_twice",
-            at=writers[1].node,
-            need="a single update of {}".format(table),
-            saw="another: {}".format(writers[0].node),
-        )
+        raise _updated_twice(table, writers)
     return writers[0] if writers else None
+
+
+def _updated_twice(table: str, writers: List[Writer]) -> Refusal:
+    first, second, *_ = writers
+    need = "a single update of {}".format(table)
+    return Refusal(
+        "table_updated_twice", at=second.node, need=need, saw="another: {}".format(first.node)
+    )
 
 
 def _with_decay(view: GraphView, writers: List[Writer]) -> List[Writer]:

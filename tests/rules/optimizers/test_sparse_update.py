@@ -300,6 +300,19 @@ def test_refuses_two_updates_of_one_table(resource: bool) -> None:
 
 
 @pytest.mark.parametrize("resource", [False, True])
+@pytest.mark.parametrize("comes_first", [False, True])
+def test_refuses_an_update_of_all_rows_besides(resource: bool, comes_first: bool) -> None:
+    loss = lookup_loss(resource)
+    table = tf.trainable_variables()[0]
+    if comes_first:
+        tf.assign_add(table, tf.ones_like(table))
+    STOCK["adagrad"]().minimize(loss)
+    if not comes_first:
+        tf.assign_sub(table, tf.ones_like(table))
+    assert code_of() == "table_updated_twice"
+
+
+@pytest.mark.parametrize("resource", [False, True])
 def test_refuses_an_optimizer_that_nobody_knows_and_names_it(resource: bool) -> None:
     step = tf.train.get_or_create_global_step()
     tf.train.AdagradDAOptimizer(0.1, step).minimize(lookup_loss(resource))
