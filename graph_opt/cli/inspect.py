@@ -61,6 +61,8 @@ def handle(options: argparse.Namespace) -> int:
     title = "{}: {} nodes".format(options.input, nodes)
     if optimized.rewritten:
         title += ", rewritten before: this is what it consists of"
+    elif optimized.result is not None:  # whose regions are counted
+        title += ", {} once it is rewritten".format(len(optimized.result.node))
     print(report_text(optimized.report, title))
     if cost is not None:
         print("\n" + cost_text(cost, "cost"))

@@ -59,8 +59,12 @@ def test_inspect_shows_lookups_regions_boundary_and_refusals(
     picture = tmp_path / "regions.svg"
     assert main(["inspect", str(graph_file), "--picture", str(picture)]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith(str(graph_file)) and lines[0].endswith(" nodes")
-    assert any(line.split() == ["region", "nodes"] for line in lines)
+    title = re.fullmatch(r"(.*): (\d+) nodes, (\d+) once it is rewritten", lines[0])
+    assert title is not None and title.group(1) == str(graph_file)
+    assert int(title.group(2)) == len(read_graph(graph_file).graph_def.node)
+    first = next(at for at, line in enumerate(lines) if line.split() == ["region", "nodes"]) + 1
+    counts = [int(line.split()[-1]) for line in lines[first : lines.index("", first)]]
+    assert sum(counts) == int(title.group(3))
     assert any(line.startswith("user ") and " async_embedding " in line for line in lines)
     assert any(line.startswith("item ") and " main " in line for line in lines)
     assert any(
