@@ -9,12 +9,11 @@ from typing import Any, Dict, Iterable, Iterator, List, Mapping, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.compat.exported_graph import running_graph_def
-from graph_opt.compat.stateful_ops import RANDOM
+from graph_opt.compat.stateful_ops import CALLS_PYTHON, RANDOM
 from graph_opt.graph.operations import operations_behind
 
 _SHUFFLED_QUEUES = ("RandomShuffleQueue", "RandomShuffleQueueV2")
 _PARALLEL = ("ParallelMapDataset", "ParallelInterleaveDataset", "ParallelBatchDataset")
-_CALLS_PYTHON = ("PyFunc", "EagerPyFunc")
 _MOST_NAMES = 3
 
 
@@ -58,7 +57,7 @@ def _reasons(node: Any, constants: Mapping[str, Any]) -> Iterator[str]:
         yield "parallel input with sloppy=True"
     if node.op == "RandomDataset" and _is_unseeded(node, constants, first=0):
         yield "random numbers without a seed"
-    if node.op in _CALLS_PYTHON:
+    if node.op in CALLS_PYTHON:
         yield "a Python function, which may draw on anything"
 
 

@@ -56,7 +56,8 @@ CONSTANT_HANDLES = frozenset(
     if "Mutable" not in handle and handle != "KeyIndexHandleOp" and ">" not in handle
 )
 # These act outside of the graph, once for each batch.
-ONCE_A_BATCH = frozenset(["Assert", "Print", "PrintV2", "PyFunc", "EagerPyFunc"])
+CALLS_PYTHON = frozenset(["PyFunc", "EagerPyFunc"])
+ONCE_A_BATCH = CALLS_PYTHON.union(["Assert", "Print", "PrintV2"])
 RANDOM = frozenset(
     [
         "RandomUniform", "RandomUniformInt", "RandomStandardNormal", "RandomShuffle",

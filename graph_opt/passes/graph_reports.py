@@ -301,7 +301,7 @@ def _stage(view: GraphView, put: str) -> _Stage:
         {tensor: "{}:{}".format("".join(takes[:1]), i) for i, tensor in enumerate(crossing)},
         io_source=sources[0] if sources else ",".join(spec.upstream),
         inferred=False,
-        nodes=len(inside),
+        nodes=inside,
     )
     return _Stage(report, inside)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping, Optional
+from typing import Any, Collection, Mapping, Optional
 
 from graph_opt.compat.op_definitions import dtype_name, dtype_size
+from graph_opt.compat.stateful_ops import CALLS_PYTHON
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.ops.stage_spec import StageSpec
@@ -48,7 +49,7 @@ def stage_report(
     taken: Mapping[TensorRef, str],
     io_source: str,
     inferred: bool,
-    nodes: int,
+    nodes: Collection[str],
 ) -> StageReport:
     """Describes a prefetch stage.
 
@@ -58,15 +59,16 @@ def stage_report(
       taken: For each boundary tensor, the output of the take that carries it.
       io_source: The node that returns its batches.
       inferred: Whether a pass added the IO stage.
-      nodes: Number of nodes in the prefetch region.
+      nodes: The prefetch region.
     """
     return StageReport(
         name=spec.name,
         io_source=io_source,
         io_stage=",".join(spec.upstream),
         inferred=inferred,
-        nodes=nodes,
+        nodes=len(nodes),
         boundary=tuple(_boundary_tensor(view, tensor, take) for tensor, take in taken.items()),
+        python_functions=sum(view.op(name) in CALLS_PYTHON for name in nodes),
     )
 
 

@@ -152,6 +152,8 @@ class StageReport:
       inferred: Whether the pass inserted that IO stage.
       nodes: Number of nodes in the prefetch region.
       boundary: What crosses.
+      python_functions: How many of the nodes call Python, as `tf.py_func` does: they are called for
+        batches that no step uses, too, if training ends before its input.
     """
 
     name: str
@@ -160,6 +162,7 @@ class StageReport:
     inferred: bool
     nodes: int
     boundary: Tuple[BoundaryTensor, ...]
+    python_functions: int = 0
 
 
 @dataclasses.dataclass(frozen=True)

@@ -94,6 +94,9 @@ def _parts(report: Report, lookups: Sequence[UserLookup]) -> List[str]:
         of = count if parts else counted(count, "lookup")
         parts.append("{} of {} run ahead of the step".format(moved, of))
         parts[-1] += _exactness(lookups, moved)
+    python = sum(stage.python_functions for stage in report.stages)
+    if python:
+        parts.append("{} called ahead, too".format(counted(python, "Python function")))
     left = _count(lookup for lookup in lookups if lookup.is_left) + elsewhere
     codes = _codes(report)
     if left:

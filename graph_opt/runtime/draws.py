@@ -12,10 +12,9 @@ from __future__ import annotations
 from typing import Any, Dict, List, Sequence, Set
 
 from graph_opt.compat import live_graph, stateful_ops
+from graph_opt.compat.stateful_ops import CALLS_PYTHON
 from graph_opt.ops.stage_nodes import BUFFER_TAKE, turn_nodes
 from graph_opt.ops.stage_spec import StageSpec
-
-_PYTHON_OPS = ("PyFunc", "EagerPyFunc")
 
 
 def takes_upstream(tensors: Sequence[Any]) -> List[Any]:
@@ -45,7 +44,7 @@ def sources_upstream(tensors: Sequence[Any], fed: Sequence[str] = ()) -> List[An
     }
     given = sources | {each for each in operations if _is_fed(each, fed)}
     for each in operations:
-        if each.type in _PYTHON_OPS and given.isdisjoint(_operations_behind(each.outputs, fed)):
+        if each.type in CALLS_PYTHON and given.isdisjoint(_operations_behind(each.outputs, fed)):
             sources.add(each)
     return sorted(sources, key=_name)
 

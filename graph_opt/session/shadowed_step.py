@@ -28,6 +28,7 @@ from graph_opt.compat import tf
 from graph_opt.compat.graph_growth import is_reference
 from graph_opt.compat.live_graph import functions_of, is_in_control_flow
 from graph_opt.compat.stateful_ops import (
+    CALLS_PYTHON,
     FINDS_ROWS,
     FUNCTION_CALLS,
     RANDOM,
@@ -47,7 +48,6 @@ from graph_opt.session.stage_reach import condition_of
 from graph_opt.session.stock_graph import StockFetches, StockGraph
 
 _READS = ("Identity", "RefIdentity", "ReadVariableOp")
-_PYTHON = ("PyFunc", "EagerPyFunc")
 _OF_ONE_VALUE = ("Placeholder", "PlaceholderV2")
 _OURS = re.compile(r"^(Resource)?(GroupEmbedding|RowLog|Exchange)")
 _WRITES = re.compile(
@@ -253,7 +253,7 @@ class _Search:
         kind = operation.type
         if kind in FUNCTION_CALLS:
             return not functions_only_read(operation.node_def, self._functions)
-        return kind in _PYTHON or (may_draw(kind) and not _OURS.match(kind))
+        return kind in CALLS_PYTHON or (may_draw(kind) and not _OURS.match(kind))
 
     def _drawn_from(self, pairs: Sequence[Pair], main: AbstractSet[Any]) -> List[Pair]:
         """The inputs of what is shared, where the rewritten graph may compute them differently."""

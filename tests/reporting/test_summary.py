@@ -6,7 +6,7 @@ from typing import Optional, Tuple
 
 import pytest
 
-from graph_opt.reporting.outcomes import LEFT, MOVED, LookupOutcome
+from graph_opt.reporting.outcomes import LEFT, MOVED, LookupOutcome, StageReport
 from graph_opt.reporting.report import Report
 from graph_opt.reporting.summary import summary
 
@@ -29,3 +29,9 @@ def lookup(name: str, stage: str = "ahead", most_missed: Optional[int] = None) -
 def test_exact_rows_are_told(missed: Tuple[int, int], told: str) -> None:
     moved = [lookup(name, most_missed=most) for name, most in zip("ab", missed)]
     assert told in summary(Report(lookups=(*moved, lookup("c", stage=""))))
+
+
+def test_calls_of_python_ahead_are_told() -> None:
+    stage = StageReport("ahead", "source", "", False, 3, (), python_functions=1)
+    told = summary(Report(lookups=(lookup("a"),), stages=(stage,)))
+    assert told == "1 of 1 lookup run ahead of the step, 1 Python function called ahead, too"

@@ -177,6 +177,21 @@ def test_placeholders_and_their_lookups_are_in_the_line_and_in_the_report(capsys
     assert "placeholder_upstream" in text and "staged(..., feed_dict=...)" in text
 
 
+def test_python_functions_that_are_called_ahead_are_in_the_line(capsys: Any) -> None:
+    calls: List[int] = []
+    batch = tf.data.make_one_shot_iterator(tf.data.Dataset.range(64).batch(4)).get_next()
+    ids = tf.py_func(lambda batch: (calls.append(1), batch)[1], [batch], tf.int64)
+    ids.set_shape([None])
+    table = tf.get_variable("table", [64, 2], use_resource=False)
+    loss = tf.reduce_sum(tf.square(tf.nn.embedding_lookup(table, ids)))
+    step = tf.train.AdagradOptimizer(0.1).minimize(loss)
+    with graph_opt.train.MonitoredTrainingSession(config=async_config()) as session:
+        session.run(step)
+    assert 1 <= len(calls) <= 16
+    told = "1 of 1 lookup run ahead of the step, 1 Python function called ahead, too"
+    assert lines(capsys) == [told]
+
+
 def test_a_graph_without_lookups_says_so(capsys: Any) -> None:
     weight = tf.get_variable("weight", [])
     step = tf.train.GradientDescentOptimizer(0.1).minimize(tf.square(weight))

@@ -66,9 +66,9 @@ def fuse_group_embedding(state: PassState, options: SessionOptions) -> PassState
     wanted = options.group_embedding
     if wanted is None:
         return state
-    fused = (op for placement in PLACEMENTS for op in placement.lookup_ops)
+    ops = (op for placement in PLACEMENTS for op in placement.lookup_ops)
     refuse_again(
-        marked(state.view, FUSED, *fused), "the graph's lookups were fused", "group embedding is"
+        marked(state.view, FUSED, *ops), "the graph's lookups were fused", "group embedding is"
     )
     fetched = frozenset(TensorRef.parse(name) for name in options.fetched)
     search = find_candidates(state.view, wanted, fetched)

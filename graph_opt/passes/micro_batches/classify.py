@@ -14,7 +14,13 @@ from typing import AbstractSet, Any, Dict, List, NamedTuple, Optional, Set, Tupl
 
 from graph_opt.compat import tf
 from graph_opt.compat.op_definitions import is_stateful
-from graph_opt.compat.stateful_ops import ONCE_A_BATCH, PLACEHOLDERS, RANDOM, VARIABLES
+from graph_opt.compat.stateful_ops import (
+    CALLS_PYTHON,
+    ONCE_A_BATCH,
+    PLACEHOLDERS,
+    RANDOM,
+    VARIABLES,
+)
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.ops.stage_spec import STAND_IN
@@ -303,7 +309,7 @@ def _batch_nodes(view: GraphView) -> Set[str]:
     """What is computed from a batch."""
     sources = [
         *view.of_op(*sorted(PLACEHOLDERS), *BATCH_SOURCES, BUFFER_TAKE, STAND_IN),
-        *view.of_op("PyFunc", "EagerPyFunc"),
+        *view.of_op(*sorted(CALLS_PYTHON)),
     ]
     return set(view.descendants(sources))
 

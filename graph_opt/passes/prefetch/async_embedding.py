@@ -226,7 +226,7 @@ class _Planner:
                 taken,
                 io_source=choice.name_of(number) if choice else region.source,
                 inferred=not is_stage(self._view, region.source),
-                nodes=len(region.nodes) + len(boundary.absorbed),
+                nodes=(*region.nodes, *boundary.absorbed),
             )
             for number, spec in enumerate(builder.specs)
         )
