@@ -122,22 +122,25 @@ def _updates(lookups: Iterable[UserLookup]) -> Iterator[str]:
     fused = {one.tables for one in lookups if one.update in (FUSED_PART, DEFERRED_PART)}
     deferred = {one.tables for one in lookups if one.update == DEFERRED_PART}
     if deferred:
-        yield "{} fused ({} deferred)".format(counted(len(fused), "update"), len(deferred))
+        told = "all" if deferred == fused else str(len(deferred))
+        yield "updates of {} fused ({} deferred)".format(counted(len(fused), "table"), told)
     averages = {one.tables for one in lookups if one.average == DEFERRED_PART}
     if averages:
-        yield "{} deferred".format(counted(len(averages), "moving average"))
+        yield "moving averages of {} deferred".format(counted(len(averages), "table"))
 
 
 def _left_parts(lookups: Iterable[UserLookup]) -> Iterator[str]:
     """What fused lookups keep of TensorFlow's."""
     fused = [lookup for lookup in lookups if lookup.group]
-    for part, left in (
-        ("gradient", _count(one for one in fused if one.gradient == STOCK_PART)),
-        ("update", len({one.tables for one in fused if one.update == STOCK_PART})),
-        ("moving average", len({one.tables for one in fused if one.average == STOCK_PART})),
+    updates = {lookup.tables for lookup in fused if lookup.update == STOCK_PART}
+    averages = {lookup.tables for lookup in fused if lookup.average == STOCK_PART}
+    for part, left, of in (
+        ("gradients", _count(one for one in fused if one.gradient == STOCK_PART), "lookup"),
+        ("updates", len(updates), "table"),
+        ("moving averages", len(averages), "table"),
     ):
         if left:
-            yield "{} left to TensorFlow".format(counted(left, part))
+            yield "{} of {} left to TensorFlow".format(part, counted(left, of))
 
 
 def details_wanted(report: Report) -> bool:

@@ -97,7 +97,7 @@ def test_fused_lookups_have_a_separate_table() -> None:
     assert any("optimizer_unknown" in line and "saw other" in line for line in lines)
     assert "no embedding lookup found" not in lines
     assert summary(report) == (
-        "2 of 3 lookups fused into 1 op, 1 update left to TensorFlow, 1 left as it is "
+        "2 of 3 lookups fused into 1 op, updates of 1 table left to TensorFlow, 1 left as it is "
         "(optimizer_unknown)"
     )
 

@@ -165,7 +165,7 @@ def test_a_session_says_how_many_updates_are_deferred(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     run(of(two_safe()), DEFERRED, steps=1)
-    assert "2 updates fused (2 deferred)" in capfd.readouterr().err
+    assert "updates of 2 tables fused (all deferred)" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("resource", [False, True])
