@@ -99,7 +99,7 @@ def run(program: Path, *arguments: str) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=1800,
+        timeout=900,
     )
     assert ran.returncode == 0, ran.stdout
 

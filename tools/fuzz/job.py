@@ -106,7 +106,8 @@ class Job:
         return time.time() - last.stat().st_mtime
 
 
-_QUIET = ("--no-header", "--show-capture=no", "-p", "no:cacheprovider")
+# What hangs is found by its notes.
+_QUIET = ("--no-header", "--show-capture=no", "-p", "no:cacheprovider", "-p", "no:timeout")
 
 
 def command_of(work: Work) -> str:
