@@ -87,13 +87,6 @@ def require_own_slices(view: GraphView, gradient: RowGradient) -> None:
     Raises:
       Refusal: gradient_changed_before_update, gradient_accumulated.
     """
-    if not gradient.unique:
-        raise Refusal(
-            "gradient_changed_before_update",
-            at=gradient.slices[0].values.node,
-            need="an update of the gradient as it is, or of a lookup that combines rows",
-            saw="an update of what something else makes of a row for each id",
-        )
     for slices in gradient.slices:
         found = _accumulator(view, slices.indices)
         if found is not None:
@@ -103,6 +96,13 @@ def require_own_slices(view: GraphView, gradient: RowGradient) -> None:
                 need="a reader of the gradient to which the order of its rows does not matter",
                 saw=view.op(found),
             )
+    if not gradient.unique:
+        raise Refusal(
+            "gradient_changed_before_update",
+            at=gradient.slices[0].values.node,
+            need="an update of the gradient as it is, or of a lookup that combines rows",
+            saw="an update of what something else makes of a row for each id",
+        )
 
 
 def _accumulator(view: GraphView, indices: TensorRef) -> Optional[str]:

@@ -158,3 +158,13 @@ def test_updates_are_one_op_although_keras_computes_hyperparameters_for_each_tab
     report = optimize_graph(tf.get_default_graph(), models.config())
     assert [lookup.update for lookup in report.fused] == ["fused"] * 3
     assert len(updates_of(tf.get_default_graph())) == 1
+
+
+def test_gradients_of_a_row_for_each_id_that_are_accumulated_are_told_to_be() -> None:
+    ids = tf.placeholder(tf.int64, [None])
+    rows = tf.nn.embedding_lookup(tf.get_variable("table", [8, 4]), ids)
+    optimizer = tf.train.SyncReplicasOptimizer(tf.train.AdagradOptimizer(0.1), 2)
+    optimizer.minimize(tf.reduce_sum(rows), global_step=tf.train.get_or_create_global_step())
+    (lookup,) = optimize_graph(tf.get_default_graph(), models.config()).fused_lookups
+    assert lookup.gradient == "stock" and lookup.update == "fused"
+    assert [refusal["code"] for refusal in lookup.refusals] == ["gradient_accumulated"]
