@@ -23,15 +23,15 @@ __all__ = ["HOROVOD", "SINGLE", "communicating_through", "launched_ranks", "tran
 _told = False
 
 
-def init(comm_tool: str = HOROVOD, use_legacy_optimizer: bool = False) -> None:
+def init(comm_tool: str = HOROVOD, use_legacy_optimizer: bool = True) -> None:
     """Says how ranks reach each other; to be called before tables are made. Again, it does nothing.
 
     Args:
       comm_tool: `horovod`, after `horovod.tensorflow.init()`; or `single` for one rank. Where
         Horovod is not installed and no launcher has started several ranks, both mean one rank.
       use_legacy_optimizer: Whether `tf.keras.optimizers` and `tf.optimizers` become their `legacy`
-        modules in this process, until `graph_opt.uninstall()`. `sok.OptimizerWrapper` takes the new
-        classes as well, so this is not needed.
+        modules in this process, until `graph_opt.uninstall()`: scripts for SparseOperationKit rely
+        on it. `sok.OptimizerWrapper` takes the new classes as well.
 
     Raises:
       ValueError: There is no such tool.
@@ -42,23 +42,23 @@ def init(comm_tool: str = HOROVOD, use_legacy_optimizer: bool = False) -> None:
       >>> hvd.init()
       >>> sok.init()
     """
-    global _told
-    ranks = reach_ranks(comm_tool).size
-    watch_savers()
-    if ranks > 1 and not _told:
-        _told = True
-        say(
-            "gradients of divided tables are summed over the {0} ranks: divide by {0} in the "
-            "loss or the learning rate to average, unless hvd.DistributedOptimizer or "
-            "DistributedGradientTape does".format(ranks)
-        )
+    set_comm_tool(comm_tool)
     if use_legacy_optimizer:
         use_legacy_optimizers()
 
 
-def set_comm_tool(comm_tool: str) -> None:
-    """The same as `sok.init(comm_tool)`."""
-    init(comm_tool)
+def set_comm_tool(tool: str) -> None:
+    """The same as `sok.init(tool, use_legacy_optimizer=False)`."""
+    global _told
+    transport = reach_ranks(tool)
+    watch_savers()
+    if transport.size > 1 and not _told:
+        _told = True
+        say(
+            "gradients of divided tables are summed over the {0} ranks: divide by {0} in the "
+            "loss or the learning rate to average, unless hvd.DistributedOptimizer or "
+            "DistributedGradientTape does".format(transport.size)
+        )
 
 
 def rank() -> int:

@@ -18,14 +18,15 @@ def main() -> None:
     assert "'horovod' or 'single'" in error_of(lambda: sok.init("nccl"), ValueError)
 
     new = tf.keras.optimizers.Adam
-    sok.init("single")
-    sok.init("single")
+    sok.communication.set_comm_tool("single")
+    sok.Init(global_batch_size=8)
+    sok.init("single", use_legacy_optimizer=False)
     assert tf.keras.optimizers.Adam is new
     assert "'single'" in error_of(lambda: sok.init("horovod"), RuntimeError)
     assert (sok.rank(), sok.num_ranks(), sok.local_rank(), sok.num_gpu_per_rank()) == (0, 1, 0, 1)
-    sok.communication.set_comm_tool("single")
 
-    sok.init("single", use_legacy_optimizer=True)
+    sok.init("single")
+    sok.init("single")
     legacy = tf.keras.optimizers.legacy.Adam
     assert tf.keras.optimizers.Adam is legacy and tf.optimizers.Adam is legacy
     assert tf.keras.optimizers.schedules.ExponentialDecay(0.1, 10, 0.9)

@@ -13,7 +13,7 @@ from graph_opt.sharding.transport_in_use import (
     launched_ranks,
     transport_in_use,
 )
-from graph_opt.sok.communication import init
+from graph_opt.sok.communication import set_comm_tool
 
 _HOROVOD_MODULE = "horovod.tensorflow"
 _seeds: MutableMapping[Any, Optional[int]] = weakref.WeakKeyDictionary()
@@ -68,4 +68,4 @@ def _start() -> None:
     try:
         transport_in_use()
     except RuntimeError:
-        init(HOROVOD if _HOROVOD_MODULE in sys.modules or launched_ranks() > 1 else SINGLE)
+        set_comm_tool(HOROVOD if _HOROVOD_MODULE in sys.modules or launched_ranks() > 1 else SINGLE)
