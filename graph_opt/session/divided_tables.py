@@ -14,7 +14,12 @@ from graph_opt.sharding.guard import guard_graph
 from graph_opt.sharding.keyed_rows import DividedRows
 from graph_opt.sharding.table_savers import save_whole_tables
 from graph_opt.sharding.transport import Transport
-from graph_opt.sharding.transport_in_use import HOROVOD, reach_ranks, transport_in_use
+from graph_opt.sharding.transport_in_use import (
+    HOROVOD,
+    reach_ranks,
+    transport_if_chosen,
+    transport_in_use,
+)
 
 _HOROVOD = "horovod.tensorflow"
 _ELASTIC = "HOROVOD_ELASTIC"  # Set by Horovod's launcher in ranks that may come and go.
@@ -54,13 +59,13 @@ def note_divided(graph: Any, translation: Translation) -> None:
 
 def _transport() -> Optional[Transport]:
     """How the ranks of this process reach each other; None if there is no Horovod that runs."""
-    try:
-        return transport_in_use()
-    except RuntimeError:
-        horovod = sys.modules.get(_HOROVOD)
-        if horovod is None or not horovod.is_initialized():
-            return None
-        return reach_ranks(HOROVOD)
+    chosen = transport_if_chosen()
+    if chosen is not None:
+        return chosen
+    horovod = sys.modules.get(_HOROVOD)
+    if horovod is None or not horovod.is_initialized():
+        return None
+    return reach_ranks(HOROVOD)
 
 
 def _variables(graph: Any) -> Iterator[Any]:

@@ -66,13 +66,9 @@ def transport_or_init() -> Transport:
     Raises:
       ImportError: A launcher has started several ranks, but Horovod is not installed.
     """
-    global _process
-    if _in_use() is None:
-        if _HOROVOD_MODULE in sys.modules or launched_ranks() > 1:
-            horovod().init()  # once it is, this does nothing
-            reach_ranks(HOROVOD)
-        else:
-            _process = OneRank()  # which leaves the choice to a later `reach_ranks`
+    if _in_use() is None and (_HOROVOD_MODULE in sys.modules or launched_ranks() > 1):
+        horovod().init()  # once it is, this does nothing
+        reach_ranks(HOROVOD)
     return transport_in_use()
 
 
@@ -88,14 +84,18 @@ def communicating_through(transport: Transport) -> Iterator[None]:
 
 
 def transport_in_use() -> Transport:
-    """How ranks reach each other.
+    """How ranks reach each other; a process that is alone need not have chosen.
 
     Raises:
-      RuntimeError: Nobody has chosen.
+      RuntimeError: Nobody has chosen, and there are several ranks.
     """
+    global _process
+    if _in_use() is None:
+        if max(launched_ranks(), _ranks_of_horovod()) > 1:
+            raise RuntimeError("call sok.init(), or sok.Init() of release 1, first")
+        _process = OneRank()  # which leaves the choice to a later `reach_ranks`
     transport = _in_use()
-    if transport is None:
-        raise RuntimeError("call sok.init(), or sok.Init() of release 1, first")
+    assert transport is not None
     return transport
 
 
@@ -107,6 +107,11 @@ def transport_if_chosen() -> Optional[Transport]:
 def launched_ranks() -> int:
     """Number of processes that a launcher of ranks has started; 1 without one."""
     return max(int(os.environ.get(name, "1")) for name in _RANKS_OF_LAUNCHERS)
+
+
+def _ranks_of_horovod() -> int:
+    module = sys.modules.get(_HOROVOD_MODULE)
+    return int(module.size()) if module is not None and module.is_initialized() else 1
 
 
 def _in_use() -> Optional[Transport]:

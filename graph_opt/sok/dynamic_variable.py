@@ -106,7 +106,7 @@ class DynamicVariable(RankTable):
       initializer_str: The initializer's name.
 
     Raises:
-      RuntimeError: `sok.init` has not been called, or there is no such mode or rank.
+      RuntimeError: There is no such mode or rank, or several ranks have not called `sok.init`.
       TypeError: There is no such option.
       ValueError: An option has a wrong value.
       NotImplementedError: Rows of another type, a constraint, or a function as initializer.

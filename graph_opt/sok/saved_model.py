@@ -29,7 +29,7 @@ def export_saved_model(
       tags: Of the SavedModel.
 
     Raises:
-      RuntimeError: `sok.init` has not been called, or another rank failed; names it and its error.
+      RuntimeError: Another rank failed; names it and its error.
       FileExistsError: The folder exists.
       ValueError: The outputs need a collective of the script's own.
 

@@ -51,7 +51,7 @@ def Variable(  # noqa: N802 (SparseOperationKit's name)
       **arguments: Others of `tf.Variable`: `dtype`, `name` (the same on all ranks), and so on.
 
     Raises:
-      RuntimeError: `sok.init` has not been called, or there is no such mode or rank.
+      RuntimeError: There is no such mode or rank, or several ranks have not called `sok.init`.
       ValueError: The table is not a matrix.
       TypeError: An argument is given twice, or a reference variable is asked for.
 

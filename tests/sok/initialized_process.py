@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Callable, Type
+import os
+from typing import Any, Callable, List, Type
 
 import tensorflow as tf
 
@@ -13,8 +14,19 @@ def main() -> None:
     """An assertion that fails ends the process."""
     sok = graph_opt.sok
     assert sok.tf_version == [int(part) for part in tf.__version__.split(".")[:3]]
-    for call in (sok.rank, sok.communication.local_rank, lambda: sok.Variable([[1.0]])):
+    os.environ["HOROVOD_SIZE"] = "2"
+    tables: List[Callable[..., Any]] = [
+        lambda: sok.DynamicVariable(2, "3"),
+        lambda: sok.Variable([[3.0, 3.0]]),
+        lambda: sok.All2AllDenseEmbedding(8, 2, 1, 1).embedding_variable,
+    ]
+    for call in (sok.rank, sok.communication.local_rank, *tables):
         assert "sok.init()" in error_of(call, RuntimeError)
+    del os.environ["HOROVOD_SIZE"]
+    for make in tables:
+        table = make()
+        assert sok.all2all_dense_embedding(table, [0]).shape == (1, 2)
+        assert table.num_gpus == sok.num_ranks() == 1
     assert "'horovod' or 'single'" in error_of(lambda: sok.init("nccl"), ValueError)
 
     new = tf.keras.optimizers.Adam

@@ -11,7 +11,7 @@ from graph_opt.sharding.transport_in_use import (
     HOROVOD,
     SINGLE,
     launched_ranks,
-    transport_in_use,
+    transport_if_chosen,
 )
 from graph_opt.sok.communication import set_comm_tool
 
@@ -65,7 +65,5 @@ def seed_of_tables() -> Optional[int]:
 
 
 def _start() -> None:
-    try:
-        transport_in_use()
-    except RuntimeError:
+    if transport_if_chosen() is None:
         set_comm_tool(HOROVOD if _HOROVOD_MODULE in sys.modules or launched_ranks() > 1 else SINGLE)

@@ -26,7 +26,7 @@ class All2AllDenseEmbedding(EmbeddingLayer):
 
     Raises:
       ValueError: A size is not positive, or there is no such key_dtype.
-      RuntimeError: `Init` has not been called.
+      RuntimeError: Several ranks have not called `Init`.
 
     Example:
       >>> layer = sok.All2AllDenseEmbedding(10000, 16, slot_num=26, nnz_per_slot=4)

@@ -31,7 +31,7 @@ class DistributedEmbedding(EmbeddingLayer):
 
     Raises:
       ValueError: A size is not positive, or there is no such combiner or key_dtype.
-      RuntimeError: `Init` has not been called.
+      RuntimeError: Several ranks have not called `Init`.
 
     Example:
       >>> layer = sok.DistributedEmbedding("sum", 10000, 16, slot_num=26, max_nnz=4)
