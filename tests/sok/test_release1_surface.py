@@ -19,15 +19,13 @@ SLOTS, NNZ, WIDTH, ROWS = 2, 3, 4, 10
 
 
 def pooled_layer(num_ranks: int = 1, **arguments: Any) -> Any:
-    chosen = dict(combiner="sum", slot_num=SLOTS, max_nnz=NNZ, use_hashtable=False, **arguments)
-    return sok.DistributedEmbedding(
-        max_vocabulary_size_per_gpu=ROWS // num_ranks, embedding_vec_size=WIDTH, **chosen
-    )
+    arguments.setdefault("use_hashtable", False)
+    return sok.DistributedEmbedding("sum", ROWS // num_ranks, WIDTH, SLOTS, NNZ, **arguments)
 
 
 def row_layer(num_ranks: int = 1, **arguments: Any) -> Any:
-    chosen = dict(slot_num=SLOTS, nnz_per_slot=NNZ, use_hashtable=False, **arguments)
-    return sok.All2AllDenseEmbedding(ROWS // num_ranks, WIDTH, **chosen)
+    arguments.setdefault("use_hashtable", False)
+    return sok.All2AllDenseEmbedding(ROWS // num_ranks, WIDTH, SLOTS, NNZ, **arguments)
 
 
 def numbered(layer: Any) -> Any:
@@ -127,6 +125,26 @@ def test_sparse_inputs_of_keras_are_bags(eager: bool) -> None:
                 check()
         else:
             check()
+
+
+@pytest.mark.parametrize("make", [pooled_layer, row_layer])
+def test_training_may_be_given_by_its_place(make: Callable[..., Any]) -> None:
+    class Model(tf.keras.Model):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = make(use_hashtable=True, embedding_initializer="ones")
+
+        def call(self, keys: Any, training: Any = None) -> Any:
+            return self.layer(keys, training)
+
+    with communicating_through(OneRank()), context.eager_mode():
+        keys: Any = tf.ones([1, SLOTS, NNZ], tf.int64)
+        keys = tf.sparse.from_dense(keys[0]) if make is pooled_layer else keys
+        layer, model = make(use_hashtable=True, embedding_initializer="ones"), Model()
+        for look_up in (layer, model, tf.function(model)):
+            assert not np.any(look_up(keys, training=False))
+        assert not np.any(layer(keys, False))
+        assert np.all(layer(keys, True)) and np.all(model(keys))
 
 
 def test_shapes_of_rows_and_any_integer_keys() -> None:

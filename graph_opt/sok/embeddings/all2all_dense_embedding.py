@@ -59,7 +59,6 @@ class All2AllDenseEmbedding(EmbeddingLayer):
             self._row_shape = [slot_num, nnz_per_slot, embedding_vec_size]
         self._dynamic_input = bool(dynamic_input)
 
-    @tf.autograph.experimental.do_not_convert
     def call(self, inputs: Any, training: Optional[Any] = True) -> tf.Tensor:
         """Looks up a batch.
 
@@ -73,6 +72,10 @@ class All2AllDenseEmbedding(EmbeddingLayer):
         Raises:
           ValueError: The inputs have another shape.
         """
+        return self._look_up(inputs, training)
+
+    @tf.autograph.experimental.do_not_convert  # which would hide the signature of `call` from Keras
+    def _look_up(self, inputs: Any, training: Optional[Any]) -> tf.Tensor:
         keys = tf.cast(tf.convert_to_tensor(inputs), tf.int64)
         wanted = [None] if self._dynamic_input else [None, *self._row_shape[:2]]
         if not keys.shape.is_compatible_with(wanted):

@@ -65,7 +65,6 @@ class DistributedEmbedding(EmbeddingLayer):
             raise ValueError("combiner is {!r}; choose sum or mean".format(combiner))
         self._slots = slot_num
 
-    @tf.autograph.experimental.do_not_convert
     def call(self, inputs: Any, training: Optional[Any] = True) -> tf.Tensor:
         """Looks up a batch.
 
@@ -81,6 +80,10 @@ class DistributedEmbedding(EmbeddingLayer):
           TypeError: The inputs are dense.
           ValueError: The number of bags is not a multiple of `slot_num`.
         """
+        return self._look_up(inputs, training)
+
+    @tf.autograph.experimental.do_not_convert  # which would hide the signature of `call` from Keras
+    def _look_up(self, inputs: Any, training: Optional[Any]) -> tf.Tensor:
         bags = _as_bags(inputs)
         count = bags.shape[0]
         count = getattr(count, "value", count)
