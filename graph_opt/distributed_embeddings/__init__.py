@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from graph_opt.distributed_embeddings.integer_lookup import IntegerLookup
     from graph_opt.distributed_embeddings.local_lookup import embedding_lookup
     from graph_opt.distributed_embeddings.model_parallel_input import dp_to_mp_input
+    from graph_opt.distributed_embeddings.python.layers import dist_model_parallel
     from graph_opt.distributed_embeddings.strategy import DistEmbeddingStrategy
 
 __all__ = [
@@ -39,11 +40,15 @@ __all__ = [
     "DistributedOptimizer",
     "Embedding",
     "IntegerLookup",
+    "__version__",
     "broadcast_variables",
+    "dist_model_parallel",
     "dp_to_mp_input",
     "embedding_lookup",
     "python",
 ]
+
+__version__ = "1.0.0"  # of distributed-embeddings: the release whose names these are
 
 # Keras takes long to load: names are imported on first use.
 _MODULES = {
@@ -63,9 +68,13 @@ _MODULES = {
 }
 
 
+# Modules that scripts import from here.
+_PACKAGES = {"dist_model_parallel": "python.layers.dist_model_parallel", "python": "python"}
+
+
 def __getattr__(name: str) -> Any:
-    if name == "python":
-        return importlib.import_module(__name__ + ".python")
+    if name in _PACKAGES:
+        return importlib.import_module(__name__ + "." + _PACKAGES[name])
     if name not in _MODULES:
         raise AttributeError("module {!r} has no attribute {!r}".format(__name__, name))
     value = getattr(importlib.import_module(__name__ + "." + _MODULES[name]), name)

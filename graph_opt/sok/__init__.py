@@ -25,30 +25,39 @@ from graph_opt.sok.communication import (
     num_gpus,
     num_ranks,
     rank,
+    set_comm_tool,
+)
+from graph_opt.sok.distributed_variable import (
+    DistributedVariable,
+    LocalizedVariable,
+    Variable,
+    filter_variables,
 )
 from graph_opt.sok.dump_load import DumpHook, dump, load
 from graph_opt.sok.dynamic_variable import DynamicVariable
 from graph_opt.sok.incremental_dump import end_epoch, incremental_model_dump
 from graph_opt.sok.input_end import end_together
 from graph_opt.sok.lookup import all2all_dense_embedding, lookup_sparse, sparse_read_and_evict
-from graph_opt.sok.optimizers_of_tables import SGD, OptimizerWrapper
+from graph_opt.sok.optimizer import SGD, OptimizerWrapper
 from graph_opt.sok.rows import assign, export
 from graph_opt.sok.saved_model import export_saved_model
-from graph_opt.sok.variable import Variable, filter_variables
 
 __all__ = [
     "SGD",
     "All2AllDenseEmbedding",
     "CheckpointSaver",
     "DistributedEmbedding",
+    "DistributedVariable",
     "DumpHook",
     "DynamicVariable",
     "GraphKeys",
     "Init",
+    "LocalizedVariable",
     "OptimizerScope",
     "OptimizerWrapper",
     "Saver",
     "Variable",
+    "__version__",
     "all2all_dense_embedding",
     "assign",
     "communication",
@@ -71,6 +80,7 @@ __all__ = [
     "num_ranks",
     "optimizers",
     "rank",
+    "set_comm_tool",
     "sparse_read_and_evict",
     "split_embedding_variable_from_others",
     "tf",
@@ -78,6 +88,8 @@ __all__ = [
 ]
 
 tf_version = release_numbers()
+
+__version__ = "2.1.0"  # of SparseOperationKit: the release whose names these are
 
 # What release 1 had. Its layers load Keras, so they are imported on first use.
 _MODULES = {

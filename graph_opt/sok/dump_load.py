@@ -18,7 +18,11 @@ from graph_opt.sharding.saving import (
 )
 from graph_opt.sharding.table_files import file_name_of
 from graph_opt.sharding.transport_in_use import transport_in_use
-from graph_opt.sok.optimizers_of_tables import OptimizerWrapper
+from graph_opt.sok.incremental_dump import incremental_model_dump
+from graph_opt.sok.optimizer import OptimizerWrapper
+
+# `incremental_model_dump` is here, too, as SparseOperationKit's scripts import it.
+__all__ = ["DumpHook", "dump", "incremental_model_dump", "load"]
 
 # SparseOperationKit takes the last of these that is part of the name of the class.
 _NAMES_OF_OPTIMIZERS = ("SGD", "Adamax", "Adadelta", "Adagrad", "Ftrl", "Adam")

@@ -20,9 +20,12 @@ from graph_opt.dynamic.options import (
 from graph_opt.ops import dynamic_table
 from graph_opt.reporting.stderr import say
 from graph_opt.sharding.initializers import Constant, Drawn, values_of
-from graph_opt.sharding.transport import Transport
 from graph_opt.sharding.transport_in_use import transport_in_use
-from graph_opt.sok.rank_table import RankTable
+from graph_opt.sok.rank_table import RankTable, rank_of_mode
+from graph_opt.sok.rows import assign, export
+
+# `assign` and `export` are here, too, as SparseOperationKit's scripts import them.
+__all__ = ["DynamicVariable", "assign", "export"]
 
 HYBRID = "hybrid"
 HBM = "hbm"
@@ -132,7 +135,7 @@ class DynamicVariable(RankTable):
         self.mode = mode
         # What sessions know of when rows were touched (`sok.touched_rows`).
         self.touched_rows: MutableMapping[Any, Any] = weakref.WeakKeyDictionary()
-        rank = _rank_of(mode, transport_in_use())
+        rank = rank_of_mode(mode, transport_in_use())
         name = name or _default_name()
         settings = _settings(name, var_type, key_type, config)
         self.config_dict = settings.config
@@ -253,19 +256,6 @@ def _initial(initializer: Any, settings: _Settings, dimension: int) -> Union[Con
         )
     made: Union[Constant, Drawn] = values
     return made
-
-
-def _rank_of(mode: Optional[str], transport: Transport) -> Optional[int]:
-    if mode in (None, "distributed"):
-        return None
-    kind, _, rank = str(mode).partition(":")
-    if kind != "localized" or not rank.isdigit():
-        raise RuntimeError(
-            "mode is {!r}; choose None, 'distributed' or 'localized:RANK'".format(mode)
-        )
-    if int(rank) >= transport.size:
-        raise RuntimeError("mode is {!r}, but there are {} ranks".format(mode, transport.size))
-    return int(rank)
 
 
 def _default_name() -> str:

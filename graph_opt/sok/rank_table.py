@@ -103,3 +103,25 @@ class RankTable(DynamicTableVariable):
         for slot in slots.values():
             if isinstance(slot, DynamicTableSlot) and slot.table is self:
                 slot.keyed_rows = DynamicRows(slot, self._rule, self.transport.rank)
+
+
+def rank_of_mode(mode: Optional[str], transport: Transport) -> Optional[int]:
+    """The rank that has all of a table; None if all ranks have a part.
+
+    Args:
+      mode: None, `distributed` or `localized:R`.
+      transport: The ranks.
+
+    Raises:
+      RuntimeError: There is no such mode or rank.
+    """
+    if mode in (None, "distributed"):
+        return None
+    kind, _, rank = str(mode).partition(":")
+    if kind != "localized" or not rank.isdigit():
+        raise RuntimeError(
+            "mode is {!r}; choose None, 'distributed' or 'localized:RANK'".format(mode)
+        )
+    if int(rank) >= transport.size:
+        raise RuntimeError("mode is {!r}, but there are {} ranks".format(mode, transport.size))
+    return int(rank)

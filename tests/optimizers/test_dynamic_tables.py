@@ -21,8 +21,8 @@ from graph_opt.ops.row_updates import update_rows
 from graph_opt.session.graph_records import report_of
 from graph_opt.session.session import Session
 from graph_opt.sharding.initializers import Constant
+from graph_opt.sok.optimizer import OptimizerWrapper
 from graph_opt.sok.optimizers.row_adam import Adam as RowAdam
-from graph_opt.sok.optimizers_of_tables import OptimizerWrapper
 from graph_opt.sok.tf.keras.optimizers.lazy_adam import LazyAdamOptimizer
 from tests.example_share import example_share
 from tests.optimizers.dynamic_formulas import DIM, DYNAMIC_CASES, INITIAL, KeyedFormula

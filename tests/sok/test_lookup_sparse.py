@@ -96,6 +96,13 @@ def test_properties_of_tables_and_their_filter() -> None:
             ours, others = sok.filter_variables([plain, spread, whole])
             assert [one.name for one in ours] == [spread.name, whole.name]
             assert len(others) == 1
+            kinds = sok.DistributedVariable, sok.LocalizedVariable
+            assert [[isinstance(one, kind) for kind in kinds] for one in ours] == [
+                [True, False],
+                [False, True],
+            ]
+            made = sok.LocalizedVariable(np.ones([4, 3]), target_gpu=1, trainable=False)
+            assert made.shape == whole.shape and made.target_gpu == 1
 
     run_ranks(2, check)
 
@@ -104,6 +111,8 @@ def test_properties_of_tables_and_their_filter() -> None:
     "make, error, message",
     [
         (lambda: sok.Variable([[1.0]], mode="localized:7"), RuntimeError, "there are 1 ranks"),
+        (lambda: sok.LocalizedVariable([[1.0]], target_gpu=1), RuntimeError, "there are 1 ranks"),
+        (lambda: sok.DistributedVariable([[1.0]], num_gpus=2), ValueError, "this is rank 0 of 1"),
         (lambda: sok.Variable([[1.0]], mode="spread"), RuntimeError, "'localized:RANK'"),
         (lambda: sok.Variable(), ValueError, "initial value or a shape"),
         (lambda: sok.Variable(shape=[3], initializer=0), ValueError, "needs a shape"),

@@ -11,8 +11,8 @@ from graph_opt.sharding.divided_variable import StaticVariable
 from graph_opt.sharding.exchange import TableLookup, look_up
 from graph_opt.sharding.transport_in_use import transport_in_use
 from graph_opt.sok.core.initialize import seed_of_tables
+from graph_opt.sok.distributed_variable import filter_variables, part_of_table
 from graph_opt.sok.embeddings.hashed_variable import HashedVariable
-from graph_opt.sok.variable import filter_variables, static_variable
 
 _LARGEST = 0.05
 _made: MutableMapping[Any, List[int]] = weakref.WeakKeyDictionary()
@@ -88,15 +88,9 @@ def embedding_variable(
             initializer=initializer,
             **arguments,
         )
-    return static_variable(
-        EmbeddingVariable,
-        shape=(rows_of_rank * transport_in_use().size, width),
-        initializer=initializer,
-        name=name,
-        m_var_name=name,
-        file_key_dtype=key_dtype,
-        **arguments,
-    )
+    shape = rows_of_rank * transport_in_use().size, width
+    part = part_of_table(shape=shape, initializer=initializer, name=name, **arguments)
+    return EmbeddingVariable(m_var_name=name, file_key_dtype=key_dtype, **part)
 
 
 def split_embedding_variable_from_others(

@@ -18,7 +18,7 @@ from graph_opt.compat.optimizer_state import (
     unique_id,
 )
 from graph_opt.dynamic.variable import DynamicTableVariable
-from graph_opt.sok.variable import TABLES
+from graph_opt.sok.distributed_variable import TABLES
 
 _OF_WHOLE_TABLES = ("Adafactor",)  # their steps depend on means over rows
 _CLIPPING = ("clipnorm", "global_clipnorm")  # norms over all rows

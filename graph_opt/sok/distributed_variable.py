@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from typing import Any, Callable, List, MutableMapping, Optional, Sequence, Tuple, TypeVar
+from typing import Any, Dict, List, MutableMapping, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -13,14 +13,11 @@ from graph_opt.sharding.initial_part import initial_part, name_of_eager_table
 from graph_opt.sharding.placement import ModRows, RowsOnRank, RowsRule, Slice
 from graph_opt.sharding.transport import Transport
 from graph_opt.sharding.transport_in_use import transport_in_use
-from graph_opt.sok.rank_table import RankTable
-
-Table = TypeVar("Table")
+from graph_opt.sok.rank_table import RankTable, rank_of_mode
 
 TABLES = (DividedVariable, RankTable)
 """Classes of variables that are divided among ranks."""
 
-_LOCALIZED = "localized"
 # What follows `initial_value` in `tf.Variable`.
 _POSITIONAL = ("trainable", "validate_shape", "caching_device", "name")
 _unnamed: MutableMapping[Any, int] = weakref.WeakKeyDictionary()
@@ -62,35 +59,89 @@ def Variable(  # noqa: N802 (SparseOperationKit's name)
     twice = sorted(set(given) & set(arguments))
     if twice:
         raise TypeError("sok.Variable got two values of {}".format(", ".join(twice)))
-    if arguments.pop("use_resource", True) is False:
-        raise TypeError("sok.Variable has no reference variables: leave out use_resource=False")
-    return static_variable(
-        StaticVariable, initial_value, mode, shape, initializer, **given, **arguments
-    )
+    given.update(arguments, shape=shape, initializer=initializer)
+    rank = rank_of_mode(mode, transport_in_use())
+    if rank is None:
+        return DistributedVariable(initial_value, **given)
+    return LocalizedVariable(initial_value, target_gpu=rank, **given)
 
 
-def static_variable(
-    kind: Callable[..., Table],
+class DistributedVariable(StaticVariable):
+    """What `Variable` makes without a mode: row i is row i // N on rank i % N.
+
+    Args:
+      initial_value: As for `Variable`, as are `shape`, `initializer` and all others.
+      global_gpu_id: Number of this rank, which it has anyway.
+      num_gpus: Number of ranks, likewise.
+      **arguments: See `Variable`.
+
+    Raises:
+      ValueError: The process has another rank, or number of ranks.
+    """
+
+    def __init__(
+        self,
+        initial_value: Any = None,
+        *,
+        global_gpu_id: Optional[int] = None,
+        num_gpus: Optional[int] = None,
+        **arguments: Any,
+    ) -> None:
+        _check_ranks(global_gpu_id, num_gpus)
+        super().__init__(**part_of_table(initial_value, **arguments))
+
+
+class LocalizedVariable(StaticVariable):
+    """What `Variable` makes with `mode="localized:R"`: rank R has the table, the others no rows.
+
+    Args:
+      initial_value: As for `Variable`, as are `shape`, `initializer` and all others.
+      target_gpu: R.
+      global_gpu_id: Number of this rank, which it has anyway.
+      **arguments: See `Variable`.
+
+    Raises:
+      RuntimeError: There is no such rank.
+      ValueError: The process has another rank.
+    """
+
+    def __init__(
+        self,
+        initial_value: Any = None,
+        *,
+        target_gpu: int = 0,
+        global_gpu_id: Optional[int] = None,
+        **arguments: Any,
+    ) -> None:
+        _check_ranks(global_gpu_id, None)
+        mode = "localized:{}".format(target_gpu)
+        super().__init__(**part_of_table(initial_value, mode, **arguments))
+
+
+def part_of_table(
     initial_value: Any = None,
     mode: Optional[str] = None,
     shape: Optional[Sequence[int]] = None,
     initializer: Any = None,
     dtype: Any = None,
     name: Optional[str] = None,
+    use_resource: bool = True,
     **arguments: Any,
-) -> Table:
-    """As `Variable`.
+) -> Dict[str, Any]:
+    """The arguments of `StaticVariable` for a table.
 
     Args:
-      kind: The class to make: `StaticVariable`, or one that is derived from it.
-      initial_value: See `Variable`, as for all that follow.
+      initial_value: See `Variable`.
       mode: How rows are divided.
       shape: Of the whole table.
       initializer: Of its rows.
       dtype: Of the table.
       name: The same on all ranks.
+      use_resource: Must be true.
       **arguments: Of `tf.Variable`, or of the class.
     """
+    if not use_resource:
+        raise TypeError("sok.Variable has no reference variables: leave out use_resource=False")
     transport = transport_in_use()
     if initial_value is None and shape is None:
         raise ValueError("sok.Variable needs either an initial value or a shape")
@@ -102,17 +153,17 @@ def static_variable(
     if len(rows_and_width) != 2:
         raise ValueError("sok.Variable {!r} needs a shape [rows, width]".format(name))
     dtype = tf.as_dtype((dtype or tf.float32) if whole is None else whole.dtype)
-    rule = _rule(mode, rows_and_width[0], transport)
+    rule = _rule(rank_of_mode(mode, transport), rows_and_width[0], transport.size)
     start = _start(whole, initializer, rows_and_width, dtype, name, rule, transport)
     local = (rule.num_local_rows(transport.rank), rows_and_width[1])
-    return kind(
+    return dict(
+        arguments,
         transport=transport,
         rows=rule,
         width=rows_and_width[1],
         initial_value=lambda: tf.ensure_shape(start(), local),
         dtype=dtype,
         name=name,
-        **arguments,
     )
 
 
@@ -122,17 +173,18 @@ def filter_variables(variables: Sequence[Any]) -> Tuple[List[Any], List[Any]]:
     return ours, [one for one in variables if not isinstance(one, TABLES)]
 
 
-def _rule(mode: Optional[str], num_rows: int, transport: Transport) -> RowsRule:
-    if mode in (None, "distributed"):
-        return ModRows(num_rows, transport.size)
-    kind, _, rank = str(mode).partition(":")
-    if kind != _LOCALIZED or not rank.isdigit():
-        raise RuntimeError(
-            "mode is {!r}; choose None, 'distributed' or 'localized:RANK'".format(mode)
+def _rule(rank: Optional[int], num_rows: int, ranks: int) -> RowsRule:
+    return ModRows(num_rows, ranks) if rank is None else RowsOnRank(num_rows, ranks, rank)
+
+
+def _check_ranks(rank: Optional[int], ranks: Optional[int]) -> None:
+    transport = transport_in_use()
+    if rank not in (None, transport.rank) or ranks not in (None, transport.size):
+        raise ValueError(
+            "global_gpu_id is {} and num_gpus is {}, but this is rank {} of {}".format(
+                rank, ranks, transport.rank, transport.size
+            )
         )
-    if int(rank) >= transport.size:
-        raise RuntimeError("mode is {!r}, but there are {} ranks".format(mode, transport.size))
-    return RowsOnRank(num_rows, transport.size, int(rank))
 
 
 def _as_matrix(value: Any, dtype: Any) -> Any:
