@@ -7,6 +7,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 from graph_opt.compat import tf
 from graph_opt.distributed_embeddings.layer_inputs import integers
 from graph_opt.distributed_embeddings.layer_kinds import looks_up_rows, table_dtype
+from graph_opt.distributed_embeddings.placed_tables import PlacedColumns, PlacedTable
 from graph_opt.distributed_embeddings.sent_ids import read_ids_of_all, sent_ids
 from graph_opt.distributed_embeddings.strategy import (
     DATA_PARALLEL,
@@ -15,6 +16,7 @@ from graph_opt.distributed_embeddings.strategy import (
     DistEmbeddingStrategy,
 )
 from graph_opt.sharding.guard import guard_graph, guarded_eagerly
+from graph_opt.sharding.placement import ReplicatedRows, RowsOnRank, RowsRule
 from graph_opt.sharding.transport import Transport
 
 _IDS = "graph_opt_custom_ids"
@@ -25,6 +27,7 @@ class _CustomPiece(NamedTuple):
     """Columns of a custom layer's table, on one rank."""
 
     rank: int
+    first_column: int
     config: Dict[str, Any]
     layer: Any  # None on other ranks
 
@@ -60,7 +63,7 @@ class CustomLayers:
         self._outputs: Dict[Any, _Output] = {}
         self.pieces: Dict[int, List[_CustomPiece]] = {}
         self._replicated = {
-            table: self._piece(transport.rank, strategy.global_configs[table])
+            table: self._piece(transport.rank, 0, strategy.global_configs[table])
             for table in strategy.table_groups[DATA_PARALLEL]
             if _is_custom(strategy.global_configs[table])
         }
@@ -78,7 +81,9 @@ class CustomLayers:
                 table = strategy.table_groups[TABLE_PARALLEL][piece.table]
                 config = dict(strategy.global_configs[table], output_dim=piece.width)
                 if _is_custom(config):
-                    self.pieces.setdefault(table, []).append(self._piece(rank, config))
+                    self.pieces.setdefault(table, []).append(
+                        self._piece(rank, piece.first_column, config)
+                    )
         every = [*self._replicated.values(), *(one for of in self.pieces.values() for one in of)]
         self.layers = [one.layer for one in every if one.layer is not None]
         self.empty: List[Any] = []
@@ -99,6 +104,36 @@ class CustomLayers:
     def has(self, table: int) -> bool:
         """Whether a table is that of a custom layer."""
         return table in self.pieces or table in self._replicated
+
+    def placed(self, table: int, name: str) -> PlacedTable:
+        """The table of a custom layer, for what reads and writes all of it.
+
+        Args:
+          table: Its number.
+          name: Its name.
+
+        Raises:
+          ValueError: Which weight of this rank's layer is the table cannot be told.
+        """
+        config = self._strategy.global_configs[table]
+        rows, width = config["input_dim"], config["output_dim"]
+        ranks, rank = self._transport.size, self._transport.rank
+        if table in self._replicated:
+            rule: RowsRule = ReplicatedRows(rows, ranks, rank)
+            variable = _table_in(self._replicated[table], name)
+            parts = [PlacedColumns(rule, 0, width, variable, 0)]
+        else:
+            parts = [
+                PlacedColumns(
+                    RowsOnRank(rows, ranks, piece.rank),
+                    piece.first_column,
+                    piece.config["output_dim"],
+                    None if piece.layer is None else _table_in(piece, name),
+                    0,
+                )
+                for piece in self.pieces[table]
+            ]
+        return PlacedTable(name, (rows, width), table_dtype(config), parts)
 
     def call_own(self, table: int, given: Any) -> Any:
         """What this rank's layer returns for ids of its own."""
@@ -204,9 +239,9 @@ class CustomLayers:
             weight.de_local = True
         return result
 
-    def _piece(self, rank: int, config: Dict[str, Any]) -> _CustomPiece:
+    def _piece(self, rank: int, first_column: int, config: Dict[str, Any]) -> _CustomPiece:
         layer = _made(config) if rank == self._transport.rank else None
-        return _CustomPiece(rank, config, layer)
+        return _CustomPiece(rank, first_column, config, layer)
 
 
 def _is_custom(config: Dict[str, Any]) -> bool:
@@ -216,6 +251,24 @@ def _is_custom(config: Dict[str, Any]) -> bool:
 def _made(config: Dict[str, Any]) -> Any:
     kept = {name: value for name, value in config.items() if name != "layer_type"}
     return config["layer_type"].from_config(kept)
+
+
+def _table_in(piece: _CustomPiece, name: str) -> Any:
+    shape = [piece.config["input_dim"], piece.config["output_dim"]]
+    dtype = table_dtype(piece.config)
+    found = [
+        weight
+        for weight in piece.layer.weights
+        if weight.shape.as_list() == shape and weight.dtype.base_dtype == dtype
+    ]
+    if len(found) != 1:
+        raise ValueError(
+            "embedding {!r}, a {}, has {} weights of shape {} and dtype {}; need one to read and "
+            "write as its table, once it has been called".format(
+                name, type(piece.layer).__name__, len(found), shape, dtype.name
+            )
+        )
+    return found[0]
 
 
 def _widest(dtypes: List[Any]) -> Any:

@@ -104,13 +104,17 @@ class DistributedEmbedding(WholeTables, tf.keras.layers.Layer):
         """Where each table is, in their order.
 
         Raises:
-          ValueError: The layer is not built, or has tables of custom layers.
+          ValueError: The layer is not built, or which weight of a custom layer of this rank is its
+            table cannot be told.
         """
         if self._tables is None:
             raise ValueError("layer {!r} is not built: call it first".format(self.name))
-        if self._custom.pieces:
-            raise ValueError("layer {!r} has custom layers, whose rows only they know")
-        return [self._tables.placed(table) for table in range(len(self.strategy.global_configs))]
+        return [
+            self._custom.placed(table, name)
+            if self._custom.has(table)
+            else self._tables.placed(table)
+            for table, name in enumerate(self._tables.names)
+        ]
 
     def build(self, input_shape: Any) -> None:
         """Makes this rank's part of all tables.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterator, List, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Iterator, List, NamedTuple, Optional, Sequence
 
 import numpy as np
 
@@ -32,7 +32,7 @@ class _Block(NamedTuple):
 
 
 def write_tables(
-    tables: Sequence[PlacedTable],
+    find_tables: Callable[[], Sequence[PlacedTable]],
     weights: Sequence[Any],
     transport: Transport,
     chunk: int,
@@ -42,7 +42,7 @@ def write_tables(
     """Writes whole tables; to be called by all ranks, each of which writes its own parts.
 
     Args:
-      tables: The tables.
+      find_tables: Returns the tables, or fails.
       weights: For each an array or the path of a .npy file: the same on all ranks.
       transport: How to reach the other ranks.
       chunk: Most elements in memory at once.
@@ -56,8 +56,10 @@ def write_tables(
     """
     steps = ArraySteps(session)
     ranks = Agreement(transport, steps)
+    tables: Sequence[PlacedTable] = []
     sources: List[WeightSource] = []
     with ranks.noting():
+        tables = find_tables()
         sources = sources_of(weights, tables)
     ranks.agree()
     for turn in range(transport.size if use_lock else 1):
@@ -68,7 +70,7 @@ def write_tables(
 
 
 def read_tables(
-    tables: Sequence[PlacedTable],
+    find_tables: Callable[[], Sequence[PlacedTable]],
     transport: Transport,
     all_ranks: bool,
     chunk: int,
@@ -78,7 +80,7 @@ def read_tables(
     """Whole tables; to be called by all ranks.
 
     Args:
-      tables: The tables.
+      find_tables: Returns the tables, or fails.
       transport: How to reach the other ranks.
       all_ranks: Whether all ranks get them, or only rank 0.
       chunk: Most elements of a rank that are sent at once.
@@ -93,12 +95,16 @@ def read_tables(
       OSError: A file cannot be written.
       RuntimeError: Another rank has failed.
     """
+    reading = _Reading(transport, all_ranks, chunk, session)
+    tables: Sequence[PlacedTable] = []
+    with reading.ranks.noting():
+        tables = find_tables()
+    reading.ranks.agree()
     if paths is not None and (all_ranks or len(paths) != len(tables)):
         raise ValueError(
             "paths needs one file for each of the {} tables, and all_ranks=False: rank 0 writes "
             "them".format(len(tables))
         )
-    reading = _Reading(transport, all_ranks, chunk, session)
     targets: List[WeightTarget] = []
     try:
         for place, table in enumerate(tables):

@@ -51,14 +51,16 @@ class WholeTables:
           [input_dim, output_dim] for each table.
 
         Raises:
-          ValueError: The layer has not been built, or there is not one path for each table.
+          ValueError: The layer has not been built, which weight of a custom layer is its table
+            cannot be told, or there is not one path for each table.
           OSError: A file cannot be written.
 
         Example:
           >>> layer.get_weights(paths=["users.npy", "items.npy"])
         """
-        tables = self.placed_tables()
-        return read_tables(tables, self.transport, all_ranks, _positive(chunk), paths, session)
+        return read_tables(
+            self.placed_tables, self.transport, all_ranks, _positive(chunk), paths, session
+        )
 
     def set_weights(
         self,
@@ -77,16 +79,18 @@ class WholeTables:
           session: Of the layer's graph; None for eager layers.
 
         Raises:
-          ValueError: The layer has not been built, or a weight does not fit its table. Nothing has
-            changed then, on any rank.
+          ValueError: The layer has not been built, which weight of a custom layer is its table
+            cannot be told, or a weight does not fit its table. Nothing has changed then, on any
+            rank.
           OSError: A file cannot be read.
           RuntimeError: Another rank has failed.
 
         Example:
           >>> layer.set_weights(["users.npy", "items.npy"], use_lock=True)
         """
-        tables = self.placed_tables()
-        write_tables(tables, weights, self.transport, _positive(chunk), use_lock, session)
+        write_tables(
+            self.placed_tables, weights, self.transport, _positive(chunk), use_lock, session
+        )
 
     def assign_ops(self, weights: Sequence[Any], chunk: int = MOST_ELEMENTS_AT_ONCE) -> Any:
         """The op that writes this rank's parts of whole tables, for graphs.

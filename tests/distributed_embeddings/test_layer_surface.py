@@ -32,6 +32,7 @@ from tests.distributed_embeddings.layer_ranks import (
     weights_of_loss,
     whole_tables,
 )
+from tests.distributed_embeddings.test_custom_layers import Sum
 
 BATCH = 8
 TABLES = [
@@ -42,28 +43,6 @@ TABLES = [
     Table(11, 4, None, DENSE),
 ]
 CASE = Case(TABLES, dict(strategy="memory_balanced", row_slice_threshold=300), [0, 1, 2, 3, 4, 0])
-
-
-class Sum(tf.keras.layers.Layer):
-    """A layer of a script's own."""
-
-    def __init__(self, input_dim: int, output_dim: int, **arguments: Any) -> None:
-        super().__init__(**arguments)
-        self.input_dim, self.output_dim = input_dim, output_dim
-
-    def build(self, input_shape: Any) -> None:
-        shape = (self.input_dim, self.output_dim)
-        self.table = self.add_weight("table", shape, tf.float32, rising, use_resource=True)
-
-    def call(self, ids: Any) -> Any:
-        return tf.reduce_sum(tf.gather(self.table, ids), axis=1)
-
-    def get_config(self) -> Dict[str, Any]:
-        return dict(super().get_config(), input_dim=self.input_dim, output_dim=self.output_dim)
-
-
-def rising(shape: Any, dtype: Any = None, **_: Any) -> Any:
-    return tf.tile(tf.cast(tf.range(shape[0]), dtype)[:, tf.newaxis], [1, shape[1]])
 
 
 @pytest.mark.parametrize("traced", [False, True])
@@ -103,67 +82,6 @@ def test_tapes_give_the_gradients_of_sessions(traced: bool) -> None:
     optimizer = lambda: tf.train.AdagradOptimizer(0.3)  # noqa: E731
     for ours, theirs in zip(end, trained_by_stock(CASE, start, 3, BATCH, optimizer)):
         np.testing.assert_allclose(ours, theirs, rtol=2e-4, atol=2e-5)
-
-
-@pytest.mark.parametrize("arguments", [{}, dict(dp_input=False)])
-def test_custom_layers_are_called_where_they_are(arguments: Dict[str, Any]) -> None:
-    ids = np.arange(24).reshape(8, 3) % 7
-
-    def on_rank(transport: Transport) -> Any:
-        with communicating_through(transport), tf.Graph().as_default(), tf.Session() as session:
-            layers = [Sum(7, 4, name="sum"), de.Embedding(9, 2, combiner="sum", name="rows")]
-            layer = de.DistributedEmbedding(
-                layers, input_table_map=[0, 1, 0], name="layer", **arguments
-            )
-            mine = [0, 1, 2] if layer.dp_input else layer.strategy.input_ids_list[transport.rank]
-            given = share(ids, transport.rank, transport.size, True) if layer.dp_input else ids
-            outputs = layer([tf.constant(given) for _ in mine])
-            assert [one.shape.as_list()[1:] for one in outputs] == [[4], [2], [4]]
-            variables = layer.trainable_weights
-            slices = tf.gradients(tf.reduce_sum(outputs[0]), variables)
-            custom = [
-                tf.math.unsorted_segment_sum(one.values, one.indices, 7)
-                for one, variable in zip(slices, variables)
-                if "table" in variable.name
-            ]
-            others = [one for one in slices if one is not None]
-            session.run(tf.global_variables_initializer())
-            assert others  # all ranks send gradients
-            values, gradients, _ = session.run((outputs, custom, others))
-            assert all(one.de_local for one in variables)
-            return values[0], values[2], gradients
-
-    for ranks in (1, 2, 4):
-        results = run_ranks(ranks, on_rank)
-        expected = np.tile(ids.sum(axis=1)[:, np.newaxis], [1, 4])
-        for number in range(2):
-            ours = np.concatenate([result[number] for result in results])
-            np.testing.assert_array_equal(ours, expected)
-        columns = [one for result in results for one in result[2]]
-        counts = np.bincount(ids.reshape(-1), minlength=7)
-        np.testing.assert_array_equal(
-            np.concatenate(columns, axis=1), np.tile(counts[:, np.newaxis], [1, 4])
-        )
-
-
-class Thirds(Sum):
-    """Sums that float32 cannot hold."""
-
-    def call(self, ids: Any) -> Any:
-        return tf.cast(super().call(ids), tf.float64) / 3
-
-
-def test_custom_layers_keep_their_dtypes() -> None:
-    def on_rank(transport: Transport) -> Any:
-        with communicating_through(transport), tf.Graph().as_default(), tf.Session() as session:
-            layers = [Sum(7, 2, name="sum"), Thirds(7, 2, name="thirds")]
-            outputs = de.DistributedEmbedding(layers)([tf.constant([[1]]), tf.constant([[1]])])
-            session.run(tf.global_variables_initializer())
-            return session.run(outputs)
-
-    for sums, thirds in run_ranks(2, on_rank):
-        assert (sums.dtype, thirds.dtype) == (np.float32, np.float64)
-        np.testing.assert_array_equal(thirds, [[1 / 3] * 2])
 
 
 def test_an_id_is_never_a_row_of_another_table() -> None:
