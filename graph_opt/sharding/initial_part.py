@@ -86,7 +86,8 @@ def _called(
         tf.set_random_seed(seed)
         return tf.convert_to_tensor(seeded([count, width], dtype=dtype), dtype)
 
-    result = tf.function(values, autograph=False)()
+    # A function that is called for the first time each time would be warned about.
+    result = tf.function(values, autograph=False).get_concrete_function()()
     if not result.shape.is_compatible_with([count, width]):
         raise ValueError(
             "the initializer of table {!r} returned shape {} for rows {} to {}, of shape {}".format(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any, List
 
 import numpy as np
@@ -91,3 +92,15 @@ def test_eager_tables_of_one_name_start_with_different_values() -> None:
     assert np.abs(first - second).min() > 0
     parts = run_ranks(2, start, 60)
     np.testing.assert_array_equal(np.where(np.isnan(parts[0]), parts[1], parts[0]), [first, second])
+
+
+def test_many_tables_start_without_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    logger = logging.getLogger("tensorflow")
+    logger.addHandler(caplog.handler)
+    try:
+        with communicating_through(OneRank()), context.eager_mode():
+            for _ in range(8):
+                sok.Variable(shape=SHAPE, initializer=drawn_by_a_function)
+    finally:
+        logger.removeHandler(caplog.handler)
+    assert caplog.messages == []
