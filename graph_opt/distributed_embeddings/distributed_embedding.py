@@ -19,7 +19,7 @@ from graph_opt.distributed_embeddings.layer_tables import LayerTables
 from graph_opt.distributed_embeddings.placed_tables import PlacedTable
 from graph_opt.distributed_embeddings.strategy import DistEmbeddingStrategy
 from graph_opt.distributed_embeddings.whole_tables import WholeTables
-from graph_opt.reporting.stderr import say
+from graph_opt.reporting.stderr import say_for_all_ranks
 from graph_opt.sharding.transport_in_use import transport_or_init
 
 # Of an embedding layer: what acts on whole tables, of which a rank has parts.
@@ -87,7 +87,9 @@ class DistributedEmbedding(WholeTables, tf.keras.layers.Layer):
             data_parallel_threshold,
         )
         if gpu_embedding_size is not None:
-            say("DistributedEmbedding: gpu_embedding_size has no effect, tables are on the CPU")
+            say_for_all_ranks(
+                "DistributedEmbedding: gpu_embedding_size has no effect, tables are on the CPU"
+            )
         self._arguments = dict(
             strategy=strategy,
             column_slice_threshold=column_slice_threshold,

@@ -11,6 +11,7 @@ from graph_opt.compat.eager import handle_of, owner_of_resource
 from graph_opt.compat.resource_variables import ResourceVariable
 from graph_opt.export.users_graph import export_users_graph
 from graph_opt.ops.integer_lookup import integer_lookup, key_index
+from graph_opt.sharding.own_rows import note_layer_use
 
 # What `get_vocabulary` has in place of the key of number 0.
 _NO_KEY = -1
@@ -118,6 +119,7 @@ class IntegerLookup(tf.keras.layers.Layer):
             raise TypeError(
                 "layer {!r} numbers integers, not {}".format(self.name, keys.dtype.name)
             )
+        note_layer_use()
         if not tf.executing_eagerly():
             export_users_graph(tf.get_default_graph())
         handle = handle_of(self.vocabulary)

@@ -19,6 +19,7 @@ from graph_opt.ops.group_embedding import (
     group_embedding_lookup,
 )
 from graph_opt.ops.stock_lookup import LookupIds, lookup_separately
+from graph_opt.sharding.own_rows import note_layer_use
 
 _REDUCTIONS = {"sum": tf.reduce_sum, "mean": tf.reduce_mean}
 
@@ -81,6 +82,7 @@ def _by_one_op(param: Any, ids: LookupIds, combiner: str) -> tf.Tensor:
     )
     group = GroupIds([ids.ids], [ids.positions], [ids.shape], [])
     dtype = tf.as_dtype(param.dtype).base_dtype
+    note_layer_use()
     if not tf.executing_eagerly():
         export_users_graph(tf.get_default_graph())
     return group_embedding_lookup([handle], group, attributes, [dtype])[0]

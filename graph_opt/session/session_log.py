@@ -12,10 +12,11 @@ from typing import Any, Callable, Deque, List, MutableMapping, Optional, Tuple
 
 from graph_opt.reporting.report import Report
 from graph_opt.reporting.session_report import TASK, ProcessReport, SessionReport
-from graph_opt.reporting.stderr import say
+from graph_opt.reporting.stderr import say, say_for_all_ranks
 from graph_opt.reporting.summary import details_wanted
 from graph_opt.reporting.tuned_stages import tunings_said
 from graph_opt.reporting.warnings_given import warnings_given
+from graph_opt.sharding.own_rows import layers_were_used
 
 # Some processes open sessions indefinitely, such as one that evaluates every checkpoint.
 _MAX_SESSIONS_KEPT = 200
@@ -23,6 +24,10 @@ _RANK = "HOROVOD_RANK"
 _NONE_RAN = (
     "no session ran in this process, so nothing was optimized: graph_opt works on the graphs of "
     "tf.compat.v1 sessions, and leaves eager code and tf.function as they are"
+)
+_LAYERS_RAN = (
+    "no session ran in this process: graph_opt's tables and layers work without one, but prefetch "
+    "and fused updates are for the graphs of tf.compat.v1 sessions"
 )
 
 
@@ -94,7 +99,7 @@ def session_reports() -> Tuple[SessionReport, ...]:
 def say_if_none_ran() -> None:
     """Says that optimization was asked for but no session ran, unless the program has failed."""
     if not _log.ran and getattr(sys, "last_value", None) is None:
-        say(_NONE_RAN)
+        say_for_all_ranks(_LAYERS_RAN if layers_were_used() else _NONE_RAN)
 
 
 def process_report() -> ProcessReport:

@@ -12,7 +12,7 @@ import functools
 import inspect
 from typing import Any, Callable, Iterable, List
 
-from graph_opt.reporting.stderr import say
+from graph_opt.reporting.stderr import say_for_all_ranks
 from graph_opt.sharding.divided_gradients import divided_by
 
 Shared = Callable[[Iterable[Any]], List[Any]]
@@ -48,7 +48,7 @@ def _broadcasting(broadcast: Any, shared: Shared) -> Any:
         given = list(variables)
         chosen = shared(given)
         if len(chosen) < len(given):
-            say(
+            say_for_all_ranks(
                 "hvd.broadcast_variables leaves out {} of {} variables: of divided tables and "
                 "their slots each rank has its own rows".format(
                     len(given) - len(chosen), len(given)

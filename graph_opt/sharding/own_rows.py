@@ -14,6 +14,7 @@ LOCAL = "de_local"
 
 # By identity: in TensorFlow 2 variables are no keys.
 _tables: MutableMapping[int, Any] = weakref.WeakValueDictionary()
+_used = False
 
 
 def note_table(table: Any) -> None:
@@ -22,7 +23,19 @@ def note_table(table: Any) -> None:
     Args:
       table: A `DividedVariable`.
     """
+    note_layer_use()
     _tables[id(table)] = table
+
+
+def note_layer_use() -> None:
+    """A table is made, or a layer without one is called: eagerly, graph_opt sees no more of it."""
+    global _used
+    _used = True
+
+
+def layers_were_used() -> bool:
+    """Whether this process has used graph_opt's own tables or layers, whatever its sessions do."""
+    return _used
 
 
 def without_own_rows(variables: Iterable[Any]) -> List[Any]:

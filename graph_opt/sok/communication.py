@@ -6,7 +6,7 @@ from typing import Any, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.compat.legacy_optimizers import use_legacy_optimizers
-from graph_opt.reporting.stderr import say
+from graph_opt.reporting.stderr import say_for_all_ranks
 from graph_opt.sharding.table_savers import watch_savers
 from graph_opt.sharding.transport import Transport
 from graph_opt.sharding.transport_in_use import (
@@ -54,7 +54,7 @@ def set_comm_tool(tool: str) -> None:
     watch_savers()
     if transport.size > 1 and not _told:
         _told = True
-        say(
+        say_for_all_ranks(
             "gradients of divided tables are summed over the {0} ranks: divide by {0} in the "
             "loss or the learning rate to average, unless hvd.DistributedOptimizer or "
             "DistributedGradientTape does".format(transport.size)

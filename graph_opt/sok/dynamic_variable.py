@@ -18,7 +18,7 @@ from graph_opt.dynamic.options import (
     ProbabilityAdmission,
 )
 from graph_opt.ops import dynamic_table
-from graph_opt.reporting.stderr import say
+from graph_opt.reporting.stderr import say_for_all_ranks
 from graph_opt.sharding.initializers import Constant, Drawn, values_of
 from graph_opt.sharding.transport_in_use import transport_in_use
 from graph_opt.sok.rank_table import RankTable, rank_of_mode
@@ -219,7 +219,9 @@ def _settings(name: str, var_type: Optional[str], key_type: Any, config: Any) ->
     without = sorted(option for option in config if kind == HBM or option not in _EFFECTIVE)
     if without and str(without) not in _said:
         _said.append(str(without))
-        say("sok.DynamicVariable: {} has no effect on the CPU".format(", ".join(without)))
+        say_for_all_ranks(
+            "sok.DynamicVariable: {} has no effect on the CPU".format(", ".join(without))
+        )
     return _Settings(whole, kind)
 
 

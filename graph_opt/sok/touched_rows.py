@@ -12,7 +12,7 @@ from graph_opt.compat import tf
 from graph_opt.compat.callables import raw_session
 from graph_opt.compat.resource_variables import beside
 from graph_opt.ops import dynamic_content
-from graph_opt.reporting.stderr import say
+from graph_opt.reporting.stderr import say_for_all_ranks
 from graph_opt.sharding.array_steps import ArraySteps
 from graph_opt.sharding.changed_rows import ChangedRows, now_micros
 from graph_opt.sharding.divided_variable import StaticVariable
@@ -83,7 +83,7 @@ class TouchedRows:
             keys, rows = steps.run(key, self._rows_since(touched), np.int64(moment))
             return keys, rows
         if self._changed.is_new:
-            say(
+            say_for_all_ranks(
                 "sok.incremental_model_dump: nothing has noted changes of '{}' before this call, "
                 "which gives all its rows".format(name)
             )

@@ -10,7 +10,7 @@ from typing import Any, Callable, Iterable, Iterator, List, MutableSet, Optional
 from graph_opt.compat import tf
 from graph_opt.compat.optimizer_calls import Pairs, gradients_go_through
 from graph_opt.compat.table_training import is_dynamic_table
-from graph_opt.reporting.stderr import say
+from graph_opt.reporting.stderr import say_for_all_ranks
 from graph_opt.sharding.divided_gradients import divided_by
 from graph_opt.sharding.horovod_transport import HorovodTransport, horovod
 from graph_opt.sharding.own_rows import without_own_rows
@@ -152,7 +152,7 @@ def _note_wrapped(module: Any) -> Callable[[], None]:
 def _say_once(ranks: int) -> None:
     if not _scopes.has_said:
         _scopes.has_said = True
-        say(
+        say_for_all_ranks(
             "gradients are averaged over {} ranks; the learning rate stays as the script has it "
             "(DeepRec multiplies it by the number of ranks)".format(ranks)
         )

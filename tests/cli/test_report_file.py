@@ -64,11 +64,24 @@ def test_a_script_that_is_killed_leaves_a_text_report(tmp_path: Path) -> None:
     assert rows[0].endswith("or read the ids from a dataset")
 
 
+LAYERS = """
+import sparse_operation_kit as sok
+import tensorflow as tf
+table = sok.DynamicVariable(2, "3")
+assert tf.nn.embedding_lookup(table, [5]).numpy().tolist() == [[3.0, 3.0]]
+"""
+
+
 def test_a_script_that_opens_no_session_gets_a_message(tmp_path: Path) -> None:
     (tmp_path / "eager.py").write_text("import tensorflow as tf\nprint(tf.function(lambda: 2)())\n")
     done = start_graph_opt(["run", "eager.py"], tmp_path).wait()
     assert done.returncode == 0, done.stderr
-    assert "graph_opt: no session ran in this process" in done.stderr
+    assert "graph_opt: no session ran in this process, so nothing was optimized" in done.stderr
+    (tmp_path / "layers.py").write_text(LAYERS)
+    done = start_graph_opt(["run", "--sok", "layers.py"], tmp_path).wait()
+    assert done.returncode == 0, done.stderr
+    assert "tables and layers work without one" in done.stderr
+    assert "nothing was optimized" not in done.stderr
     (tmp_path / "stops.py").write_text("import sys\nimport tensorflow\nsys.exit('no data')\n")
     done = start_graph_opt(["run", "stops.py"], tmp_path).wait()
     assert done.stderr.endswith("no data\n") and "no session" not in done.stderr

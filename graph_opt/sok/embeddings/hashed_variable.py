@@ -7,7 +7,7 @@ from typing import Any, Callable, NamedTuple, Optional, Tuple
 from graph_opt.compat import tf
 from graph_opt.dynamic.options import Bank, DynamicTableOptions, Initial, RowLimit
 from graph_opt.embedding.lookup_ids import read_ids
-from graph_opt.reporting.stderr import say
+from graph_opt.reporting.stderr import say_for_all_ranks
 from graph_opt.sharding.exchange import TableLookup, look_up
 from graph_opt.sharding.initial_part import initial_part
 from graph_opt.sharding.initializers import values_of
@@ -101,7 +101,7 @@ def _start(initializer: Any, rows: int, width: int, name: str) -> _Start:
     values = values_of(initializer, shape)
     if values is not None:
         return _Start(values)
-    say(
+    say_for_all_ranks(
         "the initializer of {!r} is neither TensorFlow's nor Keras': of the {} rows that it makes "
         "for a rank, key k starts with row k % {}".format(name, rows, rows)
     )

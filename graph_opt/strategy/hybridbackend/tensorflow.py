@@ -13,7 +13,7 @@ import contextlib
 from types import SimpleNamespace
 from typing import Any, Iterator
 
-from graph_opt.reporting.stderr import say
+from graph_opt.reporting.stderr import say_for_all_ranks
 from graph_opt.sharding.transport_in_use import transport_or_init
 from graph_opt.strategy import data_parallel
 from graph_opt.strategy import embedding_scope as divided
@@ -78,7 +78,7 @@ estimator = SimpleNamespace(Estimator=_estimator)
 
 def _say_without_effect(name: str, options: Any) -> None:
     if options:
-        say("hb.{}: {} has no effect".format(name, ", ".join(sorted(options))))
+        say_for_all_ranks("hb.{}: {} has no effect".format(name, ", ".join(sorted(options))))
 
 
 def __getattr__(name: str) -> Any:

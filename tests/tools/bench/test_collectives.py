@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import sys
 from pathlib import Path
 from typing import Any, Dict, List, Sequence
 
 import numpy as np
 import pytest
+import tqdm
 
 from graph_opt.compat import tf
 from graph_opt.sharding.transport import OneRank
@@ -16,7 +18,7 @@ from graph_opt.sok.communication import communicating_through
 from tests.horovod_processes import NEEDS_HOROVOD, check_all_done
 from tools.bench.collectives.figures import outcome_of
 from tools.bench.collectives.input_layers import DividedInputLayer
-from tools.bench.collectives.launch import RanksFailed, found_by_ranks
+from tools.bench.collectives.launch import PROGRESS, RanksFailed, found_by_ranks, pass_on
 from tools.bench.collectives.modes import (
     BOTH,
     DEMONSTRATED,
@@ -166,6 +168,16 @@ def test_the_quick_form(tmp_path: Path) -> None:
     assert value(found, "ratio_to_distributed_embeddings", OURS_DE) > 0
     assert value(found, "bytes_per_step", SHARDED) < value(found, "bytes_per_step", HOROVOD)
     assert "cannot be installed" in content["absent"][0]["reason"]
+
+
+def test_lines_of_ranks_do_not_stand_in_a_bar(capsys: pytest.CaptureFixture[str]) -> None:
+    done: List[Any] = []
+    with tqdm.tqdm(total=2, file=sys.stderr, desc="bar") as bar:
+        bar.refresh()
+        pass_on("[1]<stderr>:a line\n", lambda *turn: done.append(turn))
+    pass_on(PROGRESS + "1 2 fused\n", lambda *turn: done.append(turn))
+    assert "\r[1]<stderr>:a line\n" in capsys.readouterr().err
+    assert done == [("fused", 1, 2)]
 
 
 @pytest.mark.slow

@@ -12,6 +12,8 @@ import threading
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Sequence
 
+import tqdm
+
 from tools.bench.collectives.settings import Setting
 
 RANKS = 2
@@ -58,6 +60,7 @@ def found_by_ranks(
         [*command, "--output", str(folder)],
         env=environment,
         stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
     )
@@ -66,7 +69,7 @@ def found_by_ranks(
     try:
         assert process.stdout is not None
         for line in process.stdout:
-            _pass_on(line, watch)
+            pass_on(line, watch)
         if process.wait():
             raise RanksFailed("the ranks ended with exit code {}".format(process.returncode))
     finally:
@@ -80,9 +83,10 @@ def found_by_ranks(
     ]
 
 
-def _pass_on(line: str, watch: Watch) -> None:
+def pass_on(line: str, watch: Watch) -> None:
+    """Tells of progress, and shows any other line of a rank."""
     if not line.startswith(PROGRESS):
-        print(line, end="", file=sys.stderr)
+        tqdm.tqdm.write(line, file=sys.stderr, end="")  # Above a bar, if there is one.
         return
     done, of, name = line[len(PROGRESS) :].split()
     watch(name, int(done), int(of))
