@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from graph_opt.compat import tf
-from graph_opt.compat.optimizer_state import LEGACY_KERAS, TRAIN, family_of
+from graph_opt.compat.optimizer_state import KERAS, LEGACY_KERAS, TRAIN, family_of
 
 __all__ = ["UpdateRule", "update_rule"]
 
@@ -18,6 +18,7 @@ _UPDATES = {
     LEGACY_KERAS: ("_resource_apply_sparse", "_resource_apply_sparse_duplicate_indices"),
 }
 _KERAS_UPDATES = ("update_step",)
+_ROW_WISE = {"SGD", "Adagrad"}
 
 
 class UpdateRule(NamedTuple):
@@ -29,6 +30,9 @@ class UpdateRule(NamedTuple):
       hyperparameters: Scalars, in the order of the spec.
       flags: The spec's flags that are set; None for its defaults.
       use_locking: Whether no other update runs meanwhile.
+      moves_every_row: Whether the optimizer itself moves rows without a gradient, or their slots;
+        None: if TensorFlow's update by its spec does.
+      moves_new_rows: Whether that moves also rows that have never had a gradient.
     """
 
     optimizer: str
@@ -36,6 +40,8 @@ class UpdateRule(NamedTuple):
     hyperparameters: Sequence[Any]
     flags: Optional[Sequence[str]] = None
     use_locking: bool = False
+    moves_every_row: Optional[bool] = None
+    moves_new_rows: bool = False
 
 
 _Rule = Callable[[Any, Any, Mapping[str, Any]], UpdateRule]
@@ -68,7 +74,23 @@ def update_rule(
         place = table.device, table.dtype.base_dtype
         values = (coefficients or {}).get(place) or optimizer._fallback_apply_state(*place)
         return rule(optimizer, table, values)
-    return rule(optimizer, table, {"group_lasso": group_lasso})
+    found = rule(optimizer, table, {"group_lasso": group_lasso})
+    if family != KERAS:
+        return found
+    return found._replace(
+        moves_every_row=_is_dense(optimizer), moves_new_rows=_moves_new_rows(optimizer)
+    )
+
+
+def _is_dense(optimizer: Any) -> bool:
+    """Whether an optimizer of new Keras treats slices as the matrix that they stand for."""
+    names = {one.__name__ for one in type(optimizer).__mro__}
+    return not names & _ROW_WISE or bool(getattr(optimizer, "momentum", 0.0))
+
+
+def _moves_new_rows(optimizer: Any) -> bool:
+    names = {one.__name__ for one in type(optimizer).__mro__}
+    return "Ftrl" in names or bool(getattr(optimizer, "weight_decay", None))
 
 
 def _rule_of(optimizer: Any, known: Mapping[str, _Rule], updates: Sequence[str]) -> Any:
@@ -116,6 +138,10 @@ def _train_adam(optimizer: Any, table: Any, _: Any) -> UpdateRule:
     return UpdateRule("Adam", slots, values, None, optimizer._use_locking)
 
 
+def _train_sparse_adam(optimizer: Any, table: Any, given: Any) -> UpdateRule:
+    return _train_adam(optimizer, table, given)._replace(moves_every_row=False)
+
+
 def _train_adam_w(optimizer: Any, table: Any, given: Any) -> UpdateRule:
     adam = _train_adam(optimizer, table, given)
     values = [*adam.hyperparameters, optimizer.decay_rate()]
@@ -153,7 +179,7 @@ _TRAIN_RULES: Dict[str, _Rule] = {
     ),
     "AdagradOptimizer": _adagrad,
     "AdamOptimizer": _train_adam,
-    "TrainSparseAdam": _train_adam,
+    "TrainSparseAdam": _train_sparse_adam,
     "DecayingAdam": _train_adam_w,
     "RMSPropOptimizer": _train_rms_prop,
     "AdadeltaOptimizer": _train(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from typing import Any, Dict, Iterator, List, Optional, Sequence
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Set
 
 from graph_opt.compat import tf
 from graph_opt.compat.keras_table_training import keras_optimizers_train
@@ -15,8 +15,17 @@ from graph_opt.compat.table_training import (
     train_optimizers_train,
 )
 from graph_opt.compat.train_optimizers import RowOptimizer
-from graph_opt.compat.update_rules import update_rule
+from graph_opt.compat.update_rules import UpdateRule, update_rule
 from graph_opt.ops.dynamic_table import apply_to_keys, set_step
+from graph_opt.ops.optimizers import optimizer_specs
+from graph_opt.reporting.stderr import say_for_all_ranks
+
+_OF_NEW_ROWS = (
+    "{} moves rows of variables that no batch has had yet; with a hash table a key has no row "
+    "until then, so its numbers differ from those of a variable"
+)
+
+_said: Set[str] = set()
 
 
 class _Steps(threading.local):
@@ -85,15 +94,41 @@ def _make_slot(table: Any, name: str, initial: float) -> Any:
 
 
 def _update(optimizer: Any, table: Any, slices: Any, coefficients: Any) -> Any:
-    """Updates the rows of the keys in some slices, and no others."""
+    """Updates the rows of the keys in some slices; others only in tables that ask for it."""
     with beside(table):
         if isinstance(optimizer, RowOptimizer):
             return optimizer.update_slices(slices.values, table, slices.indices)
         rule = update_rule(optimizer, table, coefficients, getattr(table, "group_lasso", False))
+        if getattr(table, "moves_every_row", False) and _moves_every_row(rule):
+            slices = _with_all_keys(table, slices)
+            if rule.moves_new_rows:
+                _say_once(_OF_NEW_ROWS.format(type(optimizer).__name__))
         return update_by_key(
             *(table, rule.optimizer, rule.slots, rule.hyperparameters),
             *(slices.indices, slices.values, rule.flags, rule.use_locking),
         )
+
+
+def _moves_every_row(rule: UpdateRule) -> bool:
+    if rule.moves_every_row is None:
+        return optimizer_specs()[rule.optimizer].moves_every_row
+    return rule.moves_every_row
+
+
+def _say_once(text: str) -> None:
+    if text not in _said:
+        _said.add(text)
+        say_for_all_ranks(text)
+
+
+def _with_all_keys(table: Any, slices: tf.IndexedSlices) -> tf.IndexedSlices:
+    """The same gradient, with zeros for all keys that the table has."""
+    keys = table.export().keys
+    zeros = tf.zeros([tf.size(keys), table.dim], slices.values.dtype)
+    return tf.IndexedSlices(
+        tf.concat([slices.values, zeros], axis=0),
+        tf.concat([tf.cast(slices.indices, keys.dtype), keys], axis=0),
+    )
 
 
 def _divide(table: Any, slices: tf.IndexedSlices) -> Sequence[tf.IndexedSlices]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
-from typing import Any, Dict
+from typing import Any, Callable, Dict, Tuple
 
 import numpy as np
+import pytest
 
 import graph_opt
 from graph_opt import sok
@@ -17,6 +18,10 @@ from graph_opt.sok.communication import communicating_through
 from tests.session.small_model import async_config, report_on
 
 STEPS, BATCH = 8, 6
+OPTIMIZERS: Dict[str, Tuple[str, Callable[[], Any]]] = {
+    "adagrad": ("accumulator", lambda: tf.train.AdagradOptimizer(0.5)),
+    "adam": ("v", lambda: tf.train.AdamOptimizer(0.1)),  # moves all rows in each step
+}
 
 
 def batches(transport: Transport) -> Any:
@@ -29,7 +34,7 @@ def batches(transport: Transport) -> Any:
     return tf.data.make_initializable_iterator(tf.data.Dataset.range(STEPS).map(keys))
 
 
-def trained(transport: Transport, config: Any, path: str) -> Dict[int, np.ndarray]:
+def trained(transport: Transport, config: Any, path: str, optimizer: str) -> Dict[int, np.ndarray]:
     """Rows and slots of a rank by key; one rank saves in the middle."""
     with communicating_through(transport), tf.Graph().as_default() as graph:
         layer = sok.All2AllDenseEmbedding(
@@ -37,10 +42,11 @@ def trained(transport: Transport, config: Any, path: str) -> Dict[int, np.ndarra
         )
         iterator, table = batches(transport), layer.embedding_variable
         loss = tf.reduce_sum(tf.square(layer(iterator.get_next())))
-        optimizer = tf.train.AdagradOptimizer(0.5)
-        train = optimizer.minimize(loss, var_list=[table])
-        slot = optimizer.get_slot(table, "accumulator")
-        table.own_slots({"accumulator": slot})
+        slot_name, make = OPTIMIZERS[optimizer]
+        training = make()
+        train = training.minimize(loss, var_list=[table])
+        slot = training.get_slot(table, slot_name)
+        table.own_slots({slot_name: slot})
         exported, saver = [sok.export(one) for one in (table, slot)], tf.train.Saver()
         with graph_opt.Session(config=config) as session:
             session.run([tf.global_variables_initializer(), iterator.initializer])
@@ -55,14 +61,15 @@ def trained(transport: Transport, config: Any, path: str) -> Dict[int, np.ndarra
         return dict(zip(keys, np.concatenate([rows, slots], axis=1)))
 
 
-def test_they_train_as_without_and_are_saved_meanwhile(tmp_path: Path) -> None:
+@pytest.mark.parametrize("optimizer", sorted(OPTIMIZERS))
+def test_they_train_as_without_and_are_saved_meanwhile(optimizer: str, tmp_path: Path) -> None:
     config = async_config()
     config.graph_options.optimizer_options.do_group_embedding = True
     saved = {}
     results = []
     for name, chosen in (("plain", None), ("prefetched", config)):
         path = str(tmp_path / name)
-        work = functools.partial(trained, config=chosen, path=path)
+        work = functools.partial(trained, config=chosen, path=path, optimizer=optimizer)
         found = {key: row for rank in run_ranks(2, work, 60) for key, row in rank.items()}
         assert len(found) == STEPS * BATCH
         results.append(found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, NamedTuple, Optional, Tuple
+from typing import Any, Callable, ClassVar, NamedTuple, Optional, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.dynamic.options import Bank, DynamicTableOptions, Initial, RowLimit
@@ -36,7 +36,12 @@ class HashedVariable(RankTable):
     Attributes:
       m_var_name: As given.
       file_key_dtype: As given.
+      moves_every_row: Optimizers that move all rows of a variable in each step, such as Adam, move
+        all rows of the table. In SparseOperationKit it is such a variable, too, behind its hash
+        table.
     """
+
+    moves_every_row: ClassVar[bool] = True
 
     def __init__(
         self,
