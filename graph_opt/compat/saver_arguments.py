@@ -18,8 +18,9 @@ def incremental_arguments(
 ) -> List[Replacement]:
     """Lets savers, scaffolds and hooks write incremental checkpoints.
 
-    `Saver(incremental_save_restore=)`, `Scaffold(incremental_save_restore=)` and
-    `CheckpointSaverHook(incremental_save_secs=)` are the arguments.
+    `Saver(incremental_save_restore=, incremental_include_normal_var=)`,
+    `Scaffold(incremental_save_restore=)` and `CheckpointSaverHook(incremental_save_secs=)` are the
+    arguments.
 
     Args:
       make_incremental: Called with a saver that is to be incremental, once it is built.
@@ -61,8 +62,13 @@ def when_built(saver: Any, act: Callable[[Any], Any]) -> None:
 def _saver_init(stock: Any, make_incremental: Callable[[Any], Any]) -> Any:
     @functools.wraps(stock)
     def __init__(  # noqa: N807 - it takes the place of one
-        self: Any, *arguments: Any, incremental_save_restore: bool = False, **named: Any
+        self: Any,
+        *arguments: Any,
+        incremental_save_restore: bool = False,
+        incremental_include_normal_var: bool = False,
+        **named: Any,
     ) -> None:
+        del incremental_include_normal_var  # Increments always have all other variables.
         stock(self, *arguments, **named)
         if incremental_save_restore:
             when_built(self, make_incremental)

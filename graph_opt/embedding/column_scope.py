@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import weakref
 from typing import Any, Iterator, List, NamedTuple, Optional
 
 from graph_opt.compat import tf
+from graph_opt.compat.accepted_arguments import accepting
 from graph_opt.compat.columns_of_keys import table_of
 from graph_opt.compat.embedding_columns import (
     ColumnLookup,
@@ -20,6 +20,7 @@ from graph_opt.embedding.group_lookup import LookupRequest, lookup_group
 from graph_opt.embedding.placements import own_placement, placement_of
 from graph_opt.embedding.tables import devices_of
 from graph_opt.ops.group_embedding import SUPERSEDED
+from graph_opt.reporting.warnings_given import warn_once
 
 # The strategy that TensorFlow's embedding columns use.
 PARTITION_STRATEGY = "div"
@@ -47,19 +48,12 @@ def group_embedding_column_scope(name: Optional[str] = None) -> Iterator[None]:
         yield
 
 
-# Saved on import, because `install` replaces this name with our own function.
-_stock_embedding_column = tf.feature_column.embedding_column
-
-
-@functools.wraps(_stock_embedding_column)
-def embedding_column(*arguments: Any, **named: Any) -> Any:
-    """`tf.feature_column.embedding_column` that accepts DeepRec's `do_fusion` and ignores it.
-
-    In DeepRec it turns one column's lookup into one op; here `do_group_embedding` and
-    `group_embedding_column_scope` decide that for all columns. Values are the same either way.
-    """
-    named.pop("do_fusion", None)
-    return _stock_embedding_column(*arguments, **named)
+# DeepRec turns one column's lookup into one op (`do_fusion`), or several columns' tables into one
+# variable (`coalesced_scope`); here options and `group_embedding_column_scope` fuse all lookups.
+# TensorFlow's function is found on import, because `install` replaces the name.
+embedding_column = accepting(
+    tf.feature_column.embedding_column, warn_once, {"coalesced_scope": None, "do_fusion": False}
+)
 
 
 class _Member(NamedTuple):

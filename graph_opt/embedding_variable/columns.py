@@ -6,6 +6,7 @@ import functools
 from typing import Any, List, Optional, Sequence
 
 from graph_opt.compat import tf
+from graph_opt.compat.accepted_arguments import accepting
 from graph_opt.compat.columns_of_keys import (
     KeyColumn,
     TableOfColumn,
@@ -22,6 +23,7 @@ from graph_opt.embedding_variable.composite_tables import MultiHashVariable, che
 from graph_opt.embedding_variable.get_embedding_variable import VariableRequest
 from graph_opt.embedding_variable.lookups import safe_embedding_lookup_sparse
 from graph_opt.embedding_variable.option_classes import EmbeddingVariableOption
+from graph_opt.reporting.warnings_given import warn_once
 
 
 def categorical_column_with_embedding(
@@ -183,8 +185,10 @@ def embedding_column(categorical_column: Any, dimension: Any, *arguments: Any, *
     return column
 
 
-# Saved on import, because `install` replaces this name with our own function.
-_stock_shared_columns = tf.feature_column.shared_embedding_columns
+# Found on import, because `install` replaces these names.
+_DO_FUSION = {"do_fusion": False}
+linear_model = accepting(tf.feature_column.linear_model, warn_once, _DO_FUSION)
+_stock_shared_columns = accepting(tf.feature_column.shared_embedding_columns, warn_once, _DO_FUSION)
 
 
 @functools.wraps(_stock_shared_columns)

@@ -53,6 +53,7 @@ COLUMN_NAMES = {
             "categorical_column_with_embedding",
             "categorical_column_with_multihash",
             "embedding_column",
+            "linear_model",
             "sequence_categorical_column_with_embedding",
             "shared_embedding_columns",
         )

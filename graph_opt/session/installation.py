@@ -12,6 +12,7 @@ from typing import Any, List, Optional, Tuple, Union
 
 from graph_opt import contrib as contrib_room
 from graph_opt.compat import tf
+from graph_opt.compat.accepted_arguments import accepted_arguments
 from graph_opt.compat.estimator_exports import EstimatorExports
 from graph_opt.compat.kept_weights import scope_methods
 from graph_opt.compat.legacy_names import (
@@ -49,6 +50,7 @@ from graph_opt.ops.library import load_library
 from graph_opt.optimizers.adagrad_decay import AdagradDecayOptimizer, AdagradDecayOptimizerV2
 from graph_opt.optimizers.adam_async import AdamAsyncOptimizer
 from graph_opt.optimizers.adam_w import AdamWOptimizer
+from graph_opt.reporting.warnings_given import warn_once
 from graph_opt.runtime.mark import async_embedding_mark_node, mark_target_node
 from graph_opt.runtime.staged import prefetch_join, staged
 from graph_opt.session import config_names, monitored
@@ -190,8 +192,9 @@ def install(
     - So are DeepRec's optimizers: `tf.train.AdamAsyncOptimizer`, `AdagradDecayOptimizer`,
       `AdagradDecayOptimizerV2` and `AdamWOptimizer`.
     - So are `tf.config.experimental.enable_distributed_strategy` and `enable_group_embedding`.
-    - `tf.feature_column.embedding_column` accepts `do_fusion`, `tf.estimator` trains with
-      prefetched lookups, and all of TensorFlow accepts extended configs.
+    - `tf.feature_column.embedding_column`, `linear_model` and other functions that DeepRec gave
+      more arguments accept them.
+    - `tf.estimator` trains with prefetched lookups, and all of TensorFlow accepts extended configs.
     - What is DeepRec's alone is also added to `tensorflow` itself, which has all names in DeepRec.
     - graph_opt's ops are loaded, so that a parameter server started by the script has them.
 
@@ -309,6 +312,7 @@ def _replacements() -> List[Replacement]:
     found += option_classes(embedding_variable_names.OPTIONS)
     found += graph_keys(GRAPH_KEYS)
     found += scope_methods()
+    found += accepted_arguments(warn_once)
     found += incremental_arguments(incremental_saver_of, IncrementalCheckpointHook)
     found += estimator_training(monitored.MonitoredTrainingSession)
     found += every_session(_session_config, _opened)

@@ -22,6 +22,7 @@ def create_model(model):
         dnn_logits = model.dnn(net, [32 * SCALE, 16 * SCALE], logits=1)
 
     # linear part
+    fusion = {} if args.tf or not args.emb_fusion else {"do_fusion": args.emb_fusion}
     with tf.variable_scope("linear", partitioner=model._dense_partitioner) as scope:
         linear_logits = tf.feature_column.linear_model(
             units=1,
@@ -30,6 +31,7 @@ def create_model(model):
             sparse_combiner="sum",
             weight_collections=None,
             trainable=True,
+            **fusion,
         )
         model.add_layer_summary(linear_logits, scope.name)
     return [tf.add_n([dnn_logits, linear_logits])]
