@@ -10,6 +10,7 @@ from graph_opt.reporting.report import Report
 from graph_opt.reporting.tables import bytes_text, counted
 from graph_opt.reporting.user_lookups import (
     UserLookup,
+    fused_parts,
     lookups_elsewhere,
     refusals_by_code,
     user_lookups,
@@ -82,11 +83,7 @@ def _parts(report: Report, lookups: Sequence[UserLookup]) -> List[str]:
     count = _count(lookups) + elsewhere
     parts: List[str] = []
     if report.fused_lookups:
-        groups = {lookup.group for lookup in lookups if lookup.group}
-        fused = _count(lookup for lookup in lookups if lookup.group)
-        parts.append("{} of {} fused".format(fused, counted(count, "lookup")))
-        if groups:
-            parts[-1] += " into {}".format(counted(len(groups), "op"))
+        parts.extend(fused_parts(lookups, count))
         parts.extend(_updates(lookups))
         parts.extend(_left_parts(lookups))
     if report.lookups:

@@ -24,6 +24,7 @@ from graph_opt.reporting.tables import (
 )
 from graph_opt.reporting.user_lookups import (
     UserLookup,
+    fused_parts,
     lookups_elsewhere,
     refusals_by_code,
     user_lookups,
@@ -226,12 +227,8 @@ def _moved_line(report: Report) -> str:
 
 
 def _fusion_lines(report: Report) -> List[str]:
-    groups = {lookup.group for lookup in report.fused}
-    lines = [
-        "group embedding: {} of {} lookups fused into {}".format(
-            len(report.fused), len(report.fused_lookups), counted(len(groups), "op")
-        )
-    ]
+    count = sum(lookup.count for lookup in report.fused_lookups)
+    lines = ["group embedding: " + ", ".join(fused_parts(report.fused, count))]
     trained = [lookup for lookup in report.fused if lookup.gradient != NO_PART]
     for part in ("gradient", "update"):
         outcomes = [getattr(lookup, part) for lookup in trained]

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from typing import TYPE_CHECKING, Dict, Iterator, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, List, Optional, Tuple
 
 from graph_opt.reporting.outcomes import NO_PART, FusedLookup, LookupOutcome
+from graph_opt.reporting.tables import counted
 
 if TYPE_CHECKING:
     from graph_opt.reporting.report import Report
@@ -99,6 +100,33 @@ def refusals_by_code(report: Report) -> Dict[str, List[Tuple[str, Dict[str, str]
     for refusal in (*report.refusals, *report.not_packed, *report.not_pipelined):
         found[refusal["code"]].append((refusal["node"], refusal))
     return dict(sorted(found.items(), key=lambda item: (-len(item[1]), item[0])))
+
+
+def fused_parts(lookups: Iterable[Any], of: int) -> List[str]:
+    """How many lookups share an op of ours, and how many have one each.
+
+    Args:
+      lookups: Each with a `group` and a `count`.
+      of: How many lookups the graph has.
+
+    Example:
+      >>> fused_parts(lookups, 7)
+      ['6 of 7 lookups fused into 2 ops', '1 in an op of its own']
+    """
+    sizes: Dict[str, int] = collections.Counter()
+    for lookup in lookups:
+        if lookup.group:
+            sizes[lookup.group] += lookup.count
+    shared = [size for size in sizes.values() if size > 1]
+    alone = len(sizes) - len(shared)
+    whole = counted(of, "lookup")
+    own = "{} {}".format(alone, "in an op of its own" if alone == 1 else "in an op each")
+    if shared:
+        fused = "{} of {} fused into {}".format(sum(shared), whole, counted(len(shared), "op"))
+        return [fused, own] if alone else [fused]
+    if alone:
+        return [own.replace(" ", " of {} ".format(whole), 1)]
+    return ["0 of {} fused".format(whole)]
 
 
 def _with_fusion(report: Report) -> Iterator[UserLookup]:

@@ -19,7 +19,7 @@ SCATTERED_EMBEDDING_LOOKUP_SPARSE = "tf.contrib.layers.scattered_embedding_looku
 GROUP_EMBEDDING_LOOKUP_SPARSE = "graph_opt.group_embedding_lookup_sparse"
 EXCHANGED_LOOKUP = "graph_opt.sok.lookup_sparse"
 FOREIGN_LOOKUP = "tfra.dynamic_embedding.embedding_lookup"
-# Functions of ours: their lookups are fused as the model writes them.
+# Functions of ours, whose lookups are one op as the model writes them.
 FUSED_APIS = (GROUP_EMBEDDING_LOOKUP_SPARSE, EXCHANGED_LOOKUP)
 GATHER = "tf.gather"
 GATHER_ND = "tf.gather_nd"
@@ -114,6 +114,11 @@ class Lookup:
     is_counted: bool = False
     unknown: Tuple[Refusal, ...] = ()
     larger: Optional[Refusal] = None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether an op of ours does it, and others cannot be added to that op."""
+        return self.api in FUSED_APIS and not self.given
 
     def extended(self, output: str, nodes: Tuple[str, ...], **changes: Any) -> Lookup:
         """The lookup with these nodes added, ending in output 0 of node `output`."""

@@ -116,7 +116,7 @@ def _read(lookup: Lookup) -> LookupInputs:
     if lookup.combiner is None:
         ids = given["ids"]
         return LookupInputs(DENSE, ids, None, None, None, "sum", False, partition_strategy=strategy)
-    is_safe = lookup.api == apis.SAFE_EMBEDDING_LOOKUP_SPARSE
+    is_safe = lookup.api in (apis.SAFE_EMBEDDING_LOOKUP_SPARSE, apis.GROUP_EMBEDDING_LOOKUP_SPARSE)
     return LookupInputs(
         layout=SPARSE if is_safe else SEGMENTS,
         ids=given["ids"],

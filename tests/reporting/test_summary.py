@@ -6,7 +6,13 @@ from typing import Optional, Tuple
 
 import pytest
 
-from graph_opt.reporting.outcomes import LEFT, MOVED, LookupOutcome, StageReport
+from graph_opt.reporting.outcomes import (
+    LEFT,
+    MOVED,
+    FusedLookup,
+    LookupOutcome,
+    StageReport,
+)
 from graph_opt.reporting.report import Report
 from graph_opt.reporting.summary import summary
 
@@ -35,3 +41,27 @@ def test_calls_of_python_ahead_are_told() -> None:
     stage = StageReport("ahead", "source", "", False, 3, (), python_functions=1)
     told = summary(Report(lookups=(lookup("a"),), stages=(stage,)))
     assert told == "1 of 1 lookup run ahead of the step, 1 Python function called ahead, too"
+
+
+@pytest.mark.parametrize(
+    "groups, told",
+    [
+        ("aab", "2 of 3 lookups fused into 1 op, 1 in an op of its own"),
+        ("aabc", "2 of 4 lookups fused into 1 op, 2 in an op each"),
+        ("a", "1 of 1 lookup in an op of its own"),
+        ("abc", "3 of 3 lookups in an op each"),
+        ("aabb", "4 of 4 lookups fused into 2 ops"),
+    ],
+)
+def test_a_lookup_alone_in_an_op_is_not_called_fused(groups: str, told: str) -> None:
+    fused = [
+        FusedLookup(str(number), "api", ("t",), None, "{}:0".format(number), group)
+        for number, group in enumerate(groups)
+    ]
+    assert summary(Report(fused_lookups=tuple(fused))) == told
+
+
+def test_an_op_of_the_model_with_several_lookups_is_fused() -> None:
+    own = FusedLookup("g", "api", ("t",), None, "g:0", "g", count=3)
+    told = summary(Report(fused_lookups=(own,)))
+    assert told == "3 of 3 lookups fused into 1 op"

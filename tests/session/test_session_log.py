@@ -170,7 +170,7 @@ def test_placeholders_and_their_lookups_are_in_the_line_and_in_the_report(capsys
         session.run(tf.global_variables_initializer())
         session.run(step, {ids: [1, 2]})
     assert lines(capsys) == [
-        "1 of 1 lookup fused into 1 op, 0 of 1 run ahead of the step (placeholder_upstream); "
+        "1 of 1 lookup in an op of its own, 0 of 1 run ahead of the step (placeholder_upstream); "
         "graph_opt.report() says why"
     ]
     text = str(graph_opt.report())

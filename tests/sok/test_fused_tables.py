@@ -86,5 +86,5 @@ def test_an_optimizer_of_ours_leaves_nothing_to_fuse(capfd: pytest.CaptureFixtur
             session.run(tf.global_variables_initializer())
             session.run(train)
     told = graph_opt.session_reports()[-1]
-    assert "1 of 1 lookup fused into 1 op\n" in capfd.readouterr().err, told
+    assert "1 of 1 lookup in an op of its own\n" in capfd.readouterr().err, told
     assert told.report.fused_lookups[0].update == "fused"

@@ -16,7 +16,6 @@ from graph_opt.rules import find_lookups
 from graph_opt.rules.gradients.rows import RowGradient, Slices, row_gradients
 from graph_opt.rules.lookup import (
     EMBEDDING_LOOKUP,
-    FUSED_APIS,
     Lookup,
     Table,
 )
@@ -83,8 +82,8 @@ class CandidateSearch:
       refused: The reasons for the others, by name of the lookup's output.
       lookups: All lookups, in graph order.
       refusals: What looks like a lookup but cannot be treated as one.
-      fused: The lookups by ops of ours that the model itself calls. Only updates of their tables
-        are left to fuse.
+      fused: The lookups by ops of ours that the model itself calls, and that no other lookup can
+        join. Only updates of their tables are left to fuse.
     """
 
     candidates: Tuple[Candidate, ...]
@@ -106,8 +105,8 @@ def find_candidates(
     """
     candidates: List[Candidate] = []
     search = find_lookups(view)
-    lookups = [lookup for lookup in search.lookups if lookup.api not in FUSED_APIS]
-    fused = [lookup for lookup in search.lookups if lookup.api in FUSED_APIS]
+    lookups = [lookup for lookup in search.lookups if not lookup.is_complete]
+    fused = [lookup for lookup in search.lookups if lookup.is_complete]
     refused: Dict[str, Refusal] = {}
     unused = unused_lookups(view, lookups, fetched)
     for lookup in lookups:

@@ -14,7 +14,7 @@ from graph_opt.reporting.outcomes import (
     STOCK_PART,
     FusedLookup,
 )
-from graph_opt.rules.lookup import Lookup
+from graph_opt.rules.lookup import FUSED_APIS, Lookup
 
 
 @dataclasses.dataclass
@@ -49,8 +49,18 @@ class Outcome:
 def fused_lookups(search: CandidateSearch, outcome: Outcome) -> Tuple[FusedLookup, ...]:
     """One entry for each lookup of the graph, those that the model itself fuses last."""
     candidates = {candidate.name: candidate for candidate in search.candidates}
-    found = [_described(one, candidates.get(str(one.output)), outcome) for one in search.lookups]
-    return (*found, *(_fused_by_model(one, outcome) for one in search.fused))
+    own = [one for one in search.lookups if _is_own_op(one, outcome)]
+    found = [
+        _described(one, candidates.get(str(one.output)), outcome)
+        for one in search.lookups
+        if one not in own
+    ]
+    return (*found, *(_fused_by_model(one, outcome) for one in (*own, *search.fused)))
+
+
+def _is_own_op(lookup: Lookup, outcome: Outcome) -> bool:
+    """Whether a lookup stays the op of ours that the model calls."""
+    return lookup.api in FUSED_APIS and str(lookup.output) not in outcome.groups
 
 
 def _fused_by_model(lookup: Lookup, outcome: Outcome) -> FusedLookup:

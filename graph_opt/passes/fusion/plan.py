@@ -43,6 +43,7 @@ from graph_opt.passes.io_stages import batch_flow
 from graph_opt.passes.node_writer import free_scope
 from graph_opt.passes.prefetch.regions import staying_lookups
 from graph_opt.rules.gradients.rows import Slices, require_own_slices
+from graph_opt.rules.lookup import FUSED_APIS
 from graph_opt.rules.op_names import OWN_UPDATES
 from graph_opt.rules.optimizers.sparse_update import (
     SparseUpdate,
@@ -211,9 +212,12 @@ class FusionPlanner:
 
     def _is_large_enough(self, group: LookupGroup, outcome: Outcome) -> bool:
         least = self._options.minimum_lookups
-        if len(group.members) >= least:
+        is_own_op = all(m.candidate.lookup.api in FUSED_APIS for m in group.members)
+        if len(group.members) >= max(least, 2 if is_own_op else 1):
             return True
         for member in group.members:
+            if member.candidate.lookup.api in FUSED_APIS:
+                continue  # It is one op as it is.
             outcome.refused[member.candidate.name] = Refusal(
                 "group_too_small",
                 at=member.candidate.lookup.output.node,

@@ -3,6 +3,7 @@
     gather     values   Reshape(gradient, ConcatV2(size, shape of the table[1:]))
                indices  Reshape(ids, size)                           size = ExpandDims(Size(ids))
     dynamic    the same; the shape of the table[1:] is a constant, and ids are keys
+    own op     values   GroupEmbeddingGrad(ids, .., gradient), behind the indices of all shards
     fast       values   SparseSegment*GradV2(gradient, ids, segments, rows of the table):0
                indices  .. :1, ascending and unique
 
@@ -13,18 +14,30 @@ shape of the table and by the name: TensorFlow puts the gradient of op `a/b` int
 from __future__ import annotations
 
 import re
-from typing import Iterator, List, NamedTuple, Optional, Tuple
+from typing import Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.rules.lookup import Lookup, Table
 from graph_opt.rules.match.structure import Structure
 from graph_opt.rules.match.table import find_read
-from graph_opt.rules.op_names import COMBINERS, ROW_READERS
+from graph_opt.rules.op_names import COMBINERS, GROUP_LOOKUPS, ROW_READERS
 
 _GRADIENT_SCOPE = re.compile(r"_grad(_\d+)?$")
 _SHAPES = ("Shape", "VariableShape")
 _PART_OF_SHAPE = ("StridedSlice", "Cast", "Identity")
+_OWN_GRADIENT = "GroupEmbeddingGrad"
+# Attributes that a lookup of ours and its gradient share.
+_OF_LOOKUPS = (
+    "table_names",
+    "table_shards",
+    "combiners",
+    "layouts",
+    "weighted",
+    "default_ids",
+    "partition_strategies",
+    "safe",
+)
 
 
 class Slices(NamedTuple):
@@ -165,6 +178,19 @@ def _is_shape_of(structure: Structure, shape: TensorRef, table: Table) -> bool:
     return value is not None and tuple(value.reshape(-1)) == table.fixed_shape
 
 
+def gradients_of_own_op(view: GraphView, lookup: Lookup) -> Iterator[str]:
+    """The nodes that return the gradients of a lookup that is a single node of ours."""
+    node, given = lookup.output.node, tuple(lookup.given.values())
+    rivals = [use.consumer for use in view.uses(given[0]) if view.op(use.consumer) in GROUP_LOOKUPS]
+    for use in view.uses(given[0]):
+        name = use.consumer
+        if view.op(name) != _OWN_GRADIENT or tuple(view.inputs(name)[: len(given)]) != given:
+            continue
+        alike = all(view.attribute(name, key) == view.attribute(node, key) for key in _OF_LOOKUPS)
+        if alike and _is_nearest_of(rivals, node, name):
+            yield name
+
+
 def _is_nearest(view: GraphView, gather: str, values: TensorRef) -> bool:
     """Whether no other reader of the ids fits the gradient's name better than this gather."""
     ids = view.inputs(gather)[1]
@@ -173,7 +199,11 @@ def _is_nearest(view: GraphView, gather: str, values: TensorRef) -> bool:
         for use in view.uses(ids)
         if use.slot == 1 and view.op(use.consumer) in ROW_READERS and use.consumer != gather
     ]
-    scope = _GRADIENT_SCOPE.sub("", values.node.rpartition("/")[0])
+    return _is_nearest_of(rivals, gather, values.node)
+
+
+def _is_nearest_of(rivals: Sequence[str], gather: str, gradient: str) -> bool:
+    scope = _GRADIENT_SCOPE.sub("", gradient.rpartition("/")[0])
     own = _common_suffix(scope, gather)
     return all(_common_suffix(scope, rival) <= own for rival in rivals)
 

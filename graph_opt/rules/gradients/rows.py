@@ -16,9 +16,9 @@ from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, TensorRef
-from graph_opt.rules.gradients.gather import Slices, find_slices
+from graph_opt.rules.gradients.gather import Slices, find_slices, gradients_of_own_op
 from graph_opt.rules.gradients.pooling import Pooling, gradient_of_output, pooling
-from graph_opt.rules.lookup import Lookup
+from graph_opt.rules.lookup import GROUP_EMBEDDING_LOOKUP_SPARSE, Lookup
 from graph_opt.rules.match.structure import Structure
 
 __all__ = ["RowGradient", "Slices", "require_own_slices", "row_gradients"]
@@ -121,6 +121,9 @@ def _accumulator(view: GraphView, indices: TensorRef) -> Optional[str]:
 
 
 def _gradients(view: GraphView, lookup: Lookup) -> Iterator[RowGradient]:
+    if lookup.api == GROUP_EMBEDDING_LOOKUP_SPARSE:
+        yield from _of_own_op(view, lookup)
+        return
     found = [find_slices(view, lookup, shard) for shard in range(len(lookup.tables))]
     if not any(found):
         return
@@ -138,6 +141,21 @@ def _gradients(view: GraphView, lookup: Lookup) -> Iterator[RowGradient]:
             pieces.setdefault(key, []).append(piece)
     for group in pieces.values():
         yield _joined(view, lookup, path, group)
+
+
+def _of_own_op(view: GraphView, lookup: Lookup) -> Iterator[RowGradient]:
+    """The gradients of a lookup that is one op of ours, which one op returns for all shards."""
+    count = len(lookup.tables)
+    for node in gradients_of_own_op(view, lookup):
+        yield RowGradient(
+            pooled=view.inputs(node)[-1],
+            slices=tuple(
+                Slices(values=TensorRef(node, count + shard), indices=TensorRef(node, shard))
+                for shard in range(count)
+            ),
+            unique=True,
+            nodes=(node,),
+        )
 
 
 def _joined(view: GraphView, lookup: Lookup, path: Pooling, pieces: List[_Piece]) -> RowGradient:

@@ -35,6 +35,7 @@ from graph_opt.rules.op_names import (
 STARTS = GROUP_LOOKUPS | {GROUP_COMBINE, EXCHANGE_COMBINE}
 # Between two ops of an exchange are the message and what packs it.
 _LONGEST_MESSAGE = 16
+_SPARSE = "sparse"
 
 
 class _Attributes(NamedTuple):
@@ -46,7 +47,10 @@ class _Attributes(NamedTuple):
       combiners: [L].
       weighted: [L].
       strategies: [T]. `mod` or `div`.
+      layouts: [L].
+      default_ids: [L].
       has_columns: Whether all lookups share one output.
+      safe: Whether ids below 0 are dropped.
     """
 
     lookup_tables: List[int]
@@ -54,7 +58,10 @@ class _Attributes(NamedTuple):
     combiners: List[str]
     weighted: List[bool]
     strategies: List[str]
+    layouts: List[str]
+    default_ids: List[int]
     has_columns: bool
+    safe: bool
 
 
 class _Group(NamedTuple):
@@ -212,6 +219,7 @@ def _require_no_variable(forward: ForwardPart, group: _Group) -> None:
 def _lookup(group: _Group, output: int, places: Sequence[int]) -> Lookup:
     """Lookups number `places` of a group, which share one output, as one lookup."""
     attributes = group.attributes
+    given = _arguments(group)
     tables = _tables_of(group, sorted({attributes.lookup_tables[place] for place in places}))
     combiners = {attributes.combiners[place] for place in places}
     strategies = {
@@ -229,7 +237,19 @@ def _lookup(group: _Group, output: int, places: Sequence[int]) -> Lookup:
         combiner=combiners.pop() if len(combiners) == 1 else None,
         weighted=any(attributes.weighted[place] for place in places),
         partition_strategy=strategies.pop() if len(strategies) == 1 else None,
+        given=given,
+        default_id=attributes.default_ids[0] if given else -1,
     )
+
+
+def _arguments(group: _Group) -> Dict[str, TensorRef]:
+    """The arguments of `tf.nn.safe_embedding_lookup_sparse`, if it would do the same."""
+    attributes = group.attributes
+    alone = group.gathers == (group.output,) and len(attributes.lookup_tables) == 1
+    of_keys = any(table.is_dynamic for table in group.shards)
+    if not alone or of_keys or not attributes.safe or attributes.layouts != [_SPARSE]:
+        return {}
+    return dict(zip(("ids", "indices", "dense_shape", "weights"), group.ids))
 
 
 def _tables_of(group: _Group, numbers: Sequence[int]) -> Tuple[Table, ...]:
@@ -245,22 +265,28 @@ def _tables_of(group: _Group, numbers: Sequence[int]) -> Tuple[Table, ...]:
 
 def _attributes(view: GraphView, name: str) -> _Attributes:
     weighted = view.attribute(name, "weighted")
+    safe = view.attribute(name, "safe")
     table_shards = _integers(view, name, "table_shards")
-    combiners = view.attribute(name, "combiners")
     return _Attributes(
         lookup_tables=_integers(view, name, "lookup_tables"),
         table_shards=table_shards,
-        combiners=[] if combiners is None else [text.decode() for text in combiners.list.s],
+        combiners=_texts(view, name, "combiners"),
         weighted=[] if weighted is None else list(weighted.list.b),
         strategies=_strategies(view, name, len(table_shards)),
+        layouts=_texts(view, name, "layouts"),
+        default_ids=_integers(view, name, "default_ids"),
         has_columns=bool(_integers(view, name, "columns")),
+        safe=bool(safe and safe.b),
     )
 
 
 def _strategies(view: GraphView, name: str, tables: int) -> List[str]:
-    value = view.attribute(name, "partition_strategies")
-    strategies = [] if value is None else [text.decode() for text in value.list.s]
-    return strategies or ["mod"] * tables
+    return _texts(view, name, "partition_strategies") or ["mod"] * tables
+
+
+def _texts(view: GraphView, name: str, key: str) -> List[str]:
+    value = view.attribute(name, key)
+    return [] if value is None else [text.decode() for text in value.list.s]
 
 
 def _integers(view: GraphView, name: str, key: str) -> List[int]:
