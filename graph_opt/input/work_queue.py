@@ -1,7 +1,7 @@
 """DeepRec's `WorkQueue`: works, usually names of files, of which each goes to one worker.
 
-The queue is a list of strings and the number of those taken, in two variables of TensorFlow's own
-on the first parameter server, so that servers need nothing of graph_opt.
+The queue is a list of strings and the number of those taken, in variables of TensorFlow's own on
+the first parameter server, so that servers need nothing of graph_opt.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any, Callable, List, Optional
 from graph_opt.compat import tf
 from graph_opt.compat.savers import OptionalSaveable
 from graph_opt.compat.shared_resources import register_resource
+from graph_opt.input.read_ahead import ReadAhead, add_reader
 from graph_opt.reporting.warnings_given import warn_once
 
 _MOST_WORKS = 100000000
@@ -20,9 +21,13 @@ class WorkQueue:
     """Shares works out among all workers: each is taken once in an epoch, by whoever asks first.
 
     The queue is made when a `MonitoredTrainingSession` starts. It is in its checkpoints: training
-    goes on with the works that were not taken, unless the script's works are others by then. A work
-    that was taken is not given out again, even if its taker died. A graph that is imported restores
-    its queue by the saver that it was exported with; one without that has to make a new queue.
+    goes on with the works that were not taken, unless the script's works are others by then. Those
+    that a dataset or a producer had taken ahead of the training, such as a shuffle buffer's, are
+    given out again from their beginning: as many as the first step of a graph_opt session found
+    taken, for each process; none if the checkpoint was written once the input had ended. A work
+    that `take` gave to a step is not given out again, even if its taker died. A graph that is
+    imported restores its queue by the saver that it was exported with; one without that has to make
+    a new queue.
 
     Args:
       works: Strings, at least one.
@@ -76,7 +81,10 @@ class WorkQueue:
                     scope + "works", lambda: _all_works(works, num_epochs, shuffle, seed), tf.string
                 )
                 self._taken = _variable(scope + "taken", lambda: tf.zeros([], tf.int64), tf.int64)
+                # Works taken when the session began, those that each reader is ahead, and readers.
+                self._ahead = _variable(scope + "ahead", lambda: tf.zeros([3], tf.int64), tf.int64)
                 self._register()
+        self._is_read_ahead = False
 
     @property
     def name(self) -> str:
@@ -102,6 +110,7 @@ class WorkQueue:
           A `tf.FIFOQueue`, for readers as `tf.TextLineReader`. Queue runners must be started, as
           monitored sessions and Estimators do; else `tf.train.start_queue_runners`.
         """
+        self._read_ahead()
         queue = tf.FIFOQueue(1, [tf.string], [[1]], name=self._name + "/producer")
         enqueue = queue.enqueue(tf.reshape(self.take(), [1]))
         tf.train.add_queue_runner(tf.train.QueueRunner(queue, [enqueue]))
@@ -112,17 +121,36 @@ class WorkQueue:
 
         If the queue is on a parameter server, queue runners must be started: see `input_producer`.
         """
+        self._read_ahead()
         dataset = tf.data.Dataset.from_tensors(0).repeat().map(self._next_work())
         # Who reads files of one schema can look at one of them before the graph runs.
         dataset.file_names = [tf.compat.as_str(self._prefix or "") + one for one in self._names]
         return dataset
 
     def _next_work(self) -> Callable[[Any], Any]:
-        if tf.DeviceSpec.from_string(self._device).job is None:
+        if not self._is_shared():
             # The function of a dataset can take works itself where they are on its own device.
             return lambda _: self.take()
         queue = self.input_producer()
         return lambda _: tf.reshape(queue.dequeue(), [])
+
+    def _read_ahead(self) -> None:
+        """Lets sessions note how many works are taken before they are trained."""
+        if self._is_read_ahead or self._works.handle.graph is not tf.get_default_graph():
+            return
+        self._is_read_ahead = True
+        with tf.name_scope(self._name + "/read_ahead/"), tf.device(self._device):
+            taken = self._taken.read_value()
+            begun, ahead, readers = tf.unstack(self._ahead.read_value())
+            left = self._total - taken
+            noted = tf.stack([begun, tf.where(readers > 0, ahead, taken - begun), readers + 1])
+            first = self._ahead.assign(noted, read_value=False)
+            done = tf.where(left > 0, [begun, ahead, readers], tf.stack([taken, 0, 0]))
+            end = None if self._is_shared() else self._ahead.assign(done, read_value=False)
+        add_reader(ReadAhead(self._name, first, end, left))
+
+    def _is_shared(self) -> bool:
+        return tf.DeviceSpec.from_string(self._device).job is not None
 
     def add_summary(self) -> None:
         """Adds a summary: the share of all works that were taken."""
@@ -132,7 +160,7 @@ class WorkQueue:
 
     def _register(self) -> None:
         with tf.control_dependencies([self._works.initializer]):
-            create = tf.group(self._taken.initializer)
+            create = tf.group(self._taken.initializer, self._ahead.initializer)
         register_resource(self._taken.handle, create, self._taken.is_initialized())
         tensors = {
             self._name + "_works": (self._remaining, tf.string),
@@ -145,7 +173,9 @@ class WorkQueue:
         tf.add_to_collection(tf.GraphKeys.SAVEABLE_OBJECTS, saveable)
 
     def _remaining(self) -> tf.Tensor:
-        return self._works.read_value()[self._taken.read_value() :]
+        begun, ahead, readers = tf.unstack(self._ahead.read_value())
+        trained = tf.maximum(begun, self._taken.read_value() - ahead * readers)
+        return self._works.read_value()[trained:]
 
     def _restore(self, stored: tf.Tensor, digest: tf.Tensor, found: tf.Tensor) -> tf.Operation:
         """Goes on with what a checkpoint has; from the beginning where it has other works."""
@@ -154,7 +184,8 @@ class WorkQueue:
         taken = self._total - tf.size(left, out_type=tf.int64)
         before = tf.fill(tf.reshape(taken, [1]), "")
         works = self._works.assign(tf.concat([before, left], axis=0))
-        with tf.control_dependencies([works]):
+        begun = tf.stack([taken, 0, 0])
+        with tf.control_dependencies([works, self._ahead.assign(begun, read_value=False)]):
             return self._taken.assign(taken, read_value=False)
 
 

@@ -45,6 +45,7 @@ from graph_opt.session.step_count import count_step
 from graph_opt.session.step_listeners import tell_of_step
 from graph_opt.session.step_options import StepOptions
 from graph_opt.session.step_recording import RecordedSession
+from graph_opt.session.work_queues import WorkQueues
 from graph_opt.sharding.table_savers import whole_value
 from graph_opt.strategy.data_parallel_graph import give_first_values
 
@@ -83,6 +84,7 @@ class _StagedSteps(RecordedSession):
         self._sampler, self._lost_rows = StalenessSampler(self), LostRows(self)
         self._trains_later, self._version_seen = False, -1
         self._shadow: Optional[ShadowSteps] = None
+        self._work_queues = WorkQueues(self)
         self.watch_servers(config, self._threads.give_up)
 
     @property
@@ -164,7 +166,8 @@ class _StagedSteps(RecordedSession):
     def step_ended(
         self, error: Optional[BaseException], given: Given, is_partial: bool = False
     ) -> None:
-        """Notes rows that were written; starts stages anew that gave weights for nothing."""
+        """Notes rows and works that are done with; starts stages that gave weights for nothing."""
+        self._work_queues.after_step(error, self._step_of, given, is_partial)
         if self._lost_rows.matter:
             self._lost_rows.after_step(self._step_of(*given, is_partial=is_partial), error)
         if error is not None:
@@ -236,8 +239,7 @@ class _StagedSteps(RecordedSession):
         self.learn_graph()
         self._trains_later = is_left_alone(graph) and not is_training_graph(graph)
         self._shadow = shadow_steps(self, self._wanted_config)
-        self._version_seen = graph.version
-        self._ran = True
+        self._version_seen, self._ran = graph.version, True
         note_open(self)
 
     def _resolve(
@@ -357,8 +359,7 @@ _staged_classes: Dict[type, type] = {
 def _staged_class(opened: type) -> type:
     """A subclass of `opened`, under the same name, whose sessions prefetch."""
     if opened not in _staged_classes:
-        names = ("__module__", "__qualname__", "__doc__")
-        described = {name: getattr(opened, name) for name in names}
+        described = {n: getattr(opened, n) for n in ("__module__", "__qualname__", "__doc__")}
         _staged_classes[opened] = type(opened.__name__, (_StagedSteps, opened), described)
     return _staged_classes[opened]
 
@@ -394,7 +395,6 @@ def starts_stages(session: Any) -> bool:
 
 def end_threads(session: Any) -> None:
     """Ends the prefetch threads of one of our sessions; any other has none."""
-    if isinstance(session, _StagedSteps):
-        failed = session.stage_threads.stop_all(session)
-        if failed is not None:
-            raise failed
+    failed = session.stage_threads.stop_all(session) if starts_stages(session) else None
+    if failed is not None:
+        raise failed

@@ -136,3 +136,77 @@ def test_workers_share_a_queue_on_the_first_server() -> None:
 def test_queues_that_cannot_be(arguments: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         graph_opt.WorkQueue(**arguments)
+
+
+class Training:
+    """A training on the lines of files that a queue gives out, started anew by each call."""
+
+    def __init__(self, folder: Path, lines: List[int]) -> None:
+        self._folder = str(folder / "trained")
+        self._works = []
+        for number, count in enumerate(lines):
+            path = folder / "{}.txt".format(number)
+            path.write_text("".join("{}:{}\n".format(number, line) for line in range(count)))
+            self._works.append(str(path))
+
+    def run(self, last_step: int = 1000, buffer: int = 0, epochs: int = 1) -> List[str]:
+        """What the steps are given until a step, or the end, with a shuffle buffer."""
+        with tf.Graph().as_default():
+            queue = graph_opt.WorkQueue(self._works, epochs, shuffle=False)
+            dataset = tf.data.TextLineDataset(queue.input_dataset())
+            if buffer:
+                dataset = dataset.shuffle(buffer, seed=1)
+            iterator = tf.data.make_initializable_iterator(dataset)
+            line = iterator.get_next()
+            weight = tf.get_variable("weight", [], initializer=tf.zeros_initializer())
+            loss = tf.square(weight - tf.cast(tf.strings.length(line), tf.float32))
+            step = tf.train.get_or_create_global_step()
+            train = tf.train.GradientDescentOptimizer(0.1).minimize(loss, step)
+            begin = tf.group(tf.local_variables_initializer(), iterator.initializer)
+            found = []
+            with graph_opt.train.MonitoredTrainingSession(
+                checkpoint_dir=self._folder,
+                scaffold=tf.train.Scaffold(local_init_op=begin),
+                hooks=[tf.train.StopAtStepHook(last_step=last_step)],
+                save_checkpoint_steps=2,
+            ) as session:
+                while not session.should_stop():
+                    found.append(session.run([line, train])[0].decode())
+        return found
+
+    def all_lines(self) -> List[str]:
+        return sorted(line for work in self._works for line in Path(work).read_text().split())
+
+
+def test_works_in_a_shuffle_buffer_are_given_out_again(tmp_path: Path) -> None:
+    training = Training(tmp_path, [4, 4])
+    first = training.run(last_step=3, buffer=100)
+    assert len(first) == 3
+    again = training.run(last_step=11, buffer=100)
+    assert sorted(again) == training.all_lines()
+
+
+def test_works_that_were_trained_are_not_given_out_again(tmp_path: Path) -> None:
+    training = Training(tmp_path, [3] * 8)
+    first = training.run(last_step=10)
+    assert [line[0] for line in first] == list("0001112223"[:10])
+    rest = training.run()
+    assert rest[0] == "3:0" and rest[-1] == "7:2"
+    assert sorted({*first, *rest}) == training.all_lines()
+
+
+def test_a_training_that_has_ended_says_so_when_it_is_started_again(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    training = Training(tmp_path, [2, 3])  # 5 steps, so that the last checkpoint is of the end
+    assert sorted(training.run(buffer=100)) == training.all_lines()
+    assert "no step was trained" not in capfd.readouterr().err
+    assert training.run(buffer=100) == []
+    assert "no step was trained: work queue 'work_queue' had no work left" in capfd.readouterr().err
+
+
+def test_a_step_that_takes_its_own_work_trains_it(tmp_path: Path) -> None:
+    folder = str(tmp_path)
+    with graph_opt.install():
+        first, rest = taken(folder, WORKS, 2), taken(folder, WORKS, 4)
+    assert sorted(first + rest) == [b"a", b"a", b"b", b"b", b"c", b"c"]
