@@ -24,6 +24,7 @@ from graph_opt.session.chosen_stages import ChosenStages
 from graph_opt.session.fetch_map import FetchMap
 from graph_opt.session.graph_page import graph_report
 from graph_opt.session.graph_records import is_left_alone, report_of, translation_of
+from graph_opt.session.input_watch import InputWatch
 from graph_opt.session.installed_config import checked_options, effective_config
 from graph_opt.session.late_rows import bring_rows_to_date, note_open
 from graph_opt.session.lost_rows import LostRows
@@ -45,7 +46,6 @@ from graph_opt.session.step_count import count_step
 from graph_opt.session.step_listeners import tell_of_step
 from graph_opt.session.step_options import StepOptions
 from graph_opt.session.step_recording import RecordedSession
-from graph_opt.session.work_queues import WorkQueues
 from graph_opt.sharding.table_savers import whole_value
 from graph_opt.strategy.data_parallel_graph import give_first_values
 
@@ -84,7 +84,7 @@ class _StagedSteps(RecordedSession):
         self._sampler, self._lost_rows = StalenessSampler(self), LostRows(self)
         self._trains_later, self._version_seen = False, -1
         self._shadow: Optional[ShadowSteps] = None
-        self._work_queues = WorkQueues(self)
+        self._input = InputWatch(self)
         self.watch_servers(config, self._threads.give_up)
 
     @property
@@ -167,7 +167,7 @@ class _StagedSteps(RecordedSession):
         self, error: Optional[BaseException], given: Given, is_partial: bool = False
     ) -> None:
         """Notes rows and works that are done with; starts stages that gave weights for nothing."""
-        self._work_queues.after_step(error, self._step_of, given, is_partial)
+        self._input.after_step(error, self._step_of, given, is_partial)
         if self._lost_rows.matter:
             self._lost_rows.after_step(self._step_of(*given, is_partial=is_partial), error)
         if error is not None:

@@ -111,7 +111,7 @@ def steps_of_a_run() -> List[StepRecord]:
 
 def test_the_overview_counts_and_links_to_the_graph(browser: Browser, model: PageSource) -> None:
     browser.open(model)
-    assert browser.one("#summary").text.startswith("3 of 3 lookups fused into 2 ops")
+    assert browser.one("#summary").text.startswith("2 of 3 lookups fused into 1 op, 1 in an op")
     assert "3" in browser.texts(".figures .value")
     browser.one(".table button.link[title='user_table']").click()
     assert browser.one("#tab-graph").get_attribute("aria-selected") == "true"

@@ -1,20 +1,23 @@
-"""Tells the work queues of a training which of their works were trained."""
+"""What a session notes of its input: which works were trained, and where bad rows are."""
 
 from __future__ import annotations
 
 import threading
 import weakref
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Optional, Set
 
 from graph_opt.compat import tf
 from graph_opt.compat.sessions import share_session
+from graph_opt.input.bad_rows import place_of_bad_row
 from graph_opt.input.read_ahead import ReadAhead, readers_of
 from graph_opt.reporting.stderr import say
 from graph_opt.session.step import Step
 
+_MOST_BAD_ROWS = 5
 
-class WorkQueues:
-    """The work queues that a session's graph reads ahead.
+
+class InputWatch:
+    """Tells work queues what was trained, and users where a row is that could not be parsed.
 
     Args:
       session: The session.
@@ -23,6 +26,7 @@ class WorkQueues:
     def __init__(self, session: Any) -> None:
         self._session = weakref.ref(session)
         self._has_trained = False
+        self._rows_told: Set[str] = set()
         self._lock = threading.Lock()
 
     def after_step(
@@ -32,7 +36,7 @@ class WorkQueues:
         given: Any,
         partial: bool,
     ) -> None:
-        """Notes the first training step, and the end of the input.
+        """Notes the first training step, the end of the input, and errors of bad rows.
 
         Args:
           error: With which a step has ended; None if it ended well.
@@ -41,7 +45,11 @@ class WorkQueues:
           partial: Whether it was a part of a partial run.
         """
         session = self._session()
-        readers = readers_of(session.graph) if session is not None else ()
+        if session is None:
+            return
+        if isinstance(error, tf.errors.InvalidArgumentError):
+            self._tell_bad_row(session.graph, error.message)
+        readers = readers_of(session.graph)
         if not readers or (error is None and self._has_trained):
             return
         if not step_of(*given, is_partial=partial).trains:
@@ -53,6 +61,14 @@ class WorkQueues:
             elif isinstance(error, tf.errors.OutOfRangeError):
                 for reader in readers:
                     self._ended(reader)
+
+    def _tell_bad_row(self, graph: Any, message: str) -> None:
+        """Scripts that go on after bad rows are told of a few: each is a search through files."""
+        if len(self._rows_told) < _MOST_BAD_ROWS and message not in self._rows_told:
+            place = place_of_bad_row(graph, message)
+            if place:
+                self._rows_told.add(message)
+                say("the row that could not be parsed is {}".format(place))
 
     def _ended(self, reader: ReadAhead) -> None:
         if self._has_trained and reader.note_end is not None:
