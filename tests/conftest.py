@@ -38,6 +38,7 @@ import numpy as np
 import pytest
 
 from graph_opt.compat import tf
+from tests.plain_sessions import without_grappler
 
 MakeFiles = Callable[[Path], object]
 MadeOnce = Callable[[str, MakeFiles], Path]
@@ -102,6 +103,16 @@ def fresh_graph() -> Iterator[tf.Graph]:
         yield graph
     # Left on, it would change the graphs of later tests of this process.
     assert not tf.control_flow_v2_enabled(), "turn it on with tests.control_flow.control_flow_v2"
+
+
+@pytest.fixture(autouse=True)
+def sessions_of_quick_tests(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Spares quick tests Grappler, a sixth of their time; random models and slow tests have it."""
+    if any(request.node.get_closest_marker(name) for name in ("slow", "fuzz", "grappler")):
+        yield
+        return
+    with without_grappler():
+        yield
 
 
 @pytest.fixture(scope="session")

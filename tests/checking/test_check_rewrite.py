@@ -34,6 +34,7 @@ def test_a_prefetched_graph_is_compared_without_staleness(fresh_graph: Any) -> N
     assert not any(op.type.startswith("TensorBuffer") for op in fresh_graph.get_operations())
 
 
+@pytest.mark.grappler
 def test_another_order_of_a_sum_is_rounding(fresh_graph: Any) -> None:
     inputs = models.features()
     items, users = (

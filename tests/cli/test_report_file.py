@@ -145,5 +145,5 @@ def test_a_run_without_sessions_has_a_page_that_says_so(tmp_path: Path) -> None:
 
 
 def test_a_timeline_is_shown_in_a_page_only(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["inspect", "graph.pb", "--timeline", "steps.json"]) == 2
+    assert main(["inspect", "-", "--timeline", "steps.json"]) == 2
     assert "--timeline is shown in a page: give --html" in capsys.readouterr().err
