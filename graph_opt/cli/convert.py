@@ -33,6 +33,8 @@ def handle(options: argparse.Namespace) -> int:
         done = convert(source, target, request.target, options.dry_run, _Progress())
     except ValueError as error:
         raise WrongInput(str(error)) from error
+    except MemoryError as error:
+        raise WrongInput("there is no memory for what the file says it has") from error
     except OSError as error:
         path = error.filename or options.target
         raise WrongInput("{}: {}".format(path, error.strerror or error)) from error
@@ -73,6 +75,7 @@ def _request(options: argparse.Namespace) -> Request:
         layout_of(options.layout or "whole"),
         options.others,
         asked_keys(options.rows, options.keys),
+        options.weights_only,
     )
 
 

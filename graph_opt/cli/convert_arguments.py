@@ -81,6 +81,11 @@ def add_convert(commands: Any) -> None:
         "SOURCE, if that is one checkpoint",
     )
     command.add_argument(
+        "--weights-only",
+        action="store_true",
+        help="leave the slots of optimizers out; otherwise it is an error if a file lacks some",
+    )
+    command.add_argument(
         "--dry-run",
         action="store_true",
         help="check everything, checksums included, and say what would be written",

@@ -1,23 +1,22 @@
 """Where TensorFlow's checkpoints have their tensors: the index file, read without the tensors.
 
 TensorFlow reads whole stored tensors even when asked for a slice. Who knows where a tensor is can
-read any rows of it. The index is a table of LevelDB's format (sorted keys and values in blocks),
-from names to `BundleEntryProto`; slices of a tensor have keys of their own, in an encoding that
-keeps their order (`tensor_slice` and `ordered_code` in TensorFlow's sources).
+read any rows of it. The index is a table (`index_blocks`) from names to `BundleEntryProto`; slices
+of a tensor have keys of their own, in an encoding that keeps their order (`tensor_slice` and
+`ordered_code` in TensorFlow's sources).
 """
 
 from __future__ import annotations
 
-import struct
-from typing import Any, Dict, Iterator, List, NamedTuple, Tuple
+import functools
+import operator
+from typing import Any, Dict, Iterator, List, NamedTuple, Sequence, Tuple
 
+from google.protobuf.message import DecodeError
 from tensorflow.core.protobuf import tensor_bundle_pb2
 
 from graph_opt.compat import tf
-
-_FOOTER_BYTES = 48
-_MAGIC = 0xDB4775248B80FB57
-_MASK = 0xA282EAD8
+from graph_opt.compat.index_blocks import entries_of_index, unmasked
 
 
 class StoredPiece(NamedTuple):
@@ -70,11 +69,7 @@ def stored_tensors(prefix: str) -> Dict[str, StoredTensor]:
             for key in values
             if key and key[:1] != b"\0"
         ]
-    except (KeyError, IndexError, struct.error, UnicodeDecodeError, tf.errors.OpError) as error:
-        raise ValueError("{} is damaged".format(path)) from error
-    except Exception as error:
-        if type(error).__name__ != "DecodeError":
-            raise
+    except (KeyError, TypeError, UnicodeDecodeError, DecodeError) as error:
         raise ValueError("{} is damaged".format(path)) from error
     if header.endianness != tensor_bundle_pb2.BundleHeaderProto.LITTLE:
         raise ValueError("{} has numbers in big-endian order".format(path))
@@ -92,9 +87,9 @@ def _tensor(prefix: str, name: str, values: Dict[bytes, bytes], shards: int) -> 
     entry = tensor_bundle_pb2.BundleEntryProto.FromString(values[name.encode("utf-8")])
     shape = tuple(dimension.size for dimension in entry.shape.dim)
     dtype = tf.as_dtype(entry.dtype)
-    pieces: List[StoredPiece] = []
     if not (dtype.is_floating or dtype.is_integer or dtype.is_bool or dtype.is_complex):
         return StoredTensor(name, shape, dtype, ())
+    pieces: List[StoredPiece] = []
     for stored in entry.slices:
         extents = [
             (one.start, one.length if one.HasField("length") else -1) for one in stored.extent
@@ -104,18 +99,48 @@ def _tensor(prefix: str, name: str, values: Dict[bytes, bytes], shards: int) -> 
         starts = tuple(start for start, _ in extents)
         sizes = tuple(size if length < 0 else length for (_, length), size in zip(extents, shape))
         pieces.append(_piece(prefix, piece, starts, sizes, shards))
+        _check_bytes(prefix, name, piece.size, sizes, dtype)
     if not entry.slices:
         pieces.append(_piece(prefix, entry, (0,) * len(shape), shape, shards))
+        _check_bytes(prefix, name, entry.size, shape, dtype)
+    _check_pieces(prefix, name, shape, pieces)
     return StoredTensor(name, shape, dtype, tuple(pieces))
+
+
+def _numbers_in(shape: Sequence[int]) -> int:
+    return functools.reduce(operator.mul, shape, 1)  # as large as a damaged shape may be
+
+
+def _check_bytes(prefix: str, name: str, size: int, shape: Sequence[int], dtype: Any) -> None:
+    if size != _numbers_in(shape) * dtype.size:
+        raise ValueError(
+            "{}.index is damaged: {!r} has {} bytes for shape {} of {}".format(
+                prefix, name, size, list(shape), dtype.name
+            )
+        )
+
+
+def _check_pieces(
+    prefix: str, name: str, shape: Tuple[int, ...], pieces: Sequence[StoredPiece]
+) -> None:
+    """Whoever reads rows leaves places as they were for which there is no piece."""
+    inside = all(
+        len(piece.starts) == len(piece.shape) == len(shape)
+        and all(
+            0 <= start and 0 <= size and start + size <= whole
+            for start, size, whole in zip(piece.starts, piece.shape, shape)
+        )
+        for piece in pieces
+    )
+    if not inside or sum(_numbers_in(piece.shape) for piece in pieces) != _numbers_in(shape):
+        raise ValueError("{}.index is damaged: {!r} lacks a piece".format(prefix, name))
 
 
 def _piece(
     prefix: str, entry: Any, starts: Tuple[int, ...], shape: Tuple[int, ...], shards: int
 ) -> StoredPiece:
     path = "{}.data-{:05d}-of-{:05d}".format(prefix, entry.shard_id, shards)
-    rotated = (entry.crc32c - _MASK) & 0xFFFFFFFF
-    checksum = ((rotated >> 17) | (rotated << 15)) & 0xFFFFFFFF
-    return StoredPiece(path, entry.offset, starts, shape, checksum)
+    return StoredPiece(path, entry.offset, starts, shape, unmasked(entry.crc32c))
 
 
 def _entries(path: str) -> Iterator[Tuple[bytes, bytes]]:
@@ -123,45 +148,10 @@ def _entries(path: str) -> Iterator[Tuple[bytes, bytes]]:
         raise FileNotFoundError("{} does not exist".format(path))
     with open_file(path) as opened:
         data = opened.read()
-    if len(data) < _FOOTER_BYTES or struct.unpack("<Q", data[-8:])[0] != _MAGIC:
-        raise ValueError("{} is no index of a checkpoint".format(path))
-    place = len(data) - _FOOTER_BYTES
-    for _ in range(2):  # the index of other things, which is empty
-        _, place = _varint(data, place)
-    handle = data[place:]
-    for _, value in _entries_of_block(data, handle, path):
-        yield from _entries_of_block(data, value, path)
-
-
-def _entries_of_block(data: bytes, handle: bytes, path: str) -> Iterator[Tuple[bytes, bytes]]:
-    offset, place = _varint(handle, 0)
-    size, _ = _varint(handle, place)
-    if data[offset + size]:  # behind a block: how it is compressed, and its checksum
-        raise ValueError("{} is compressed".format(path))
-    block = data[offset : offset + size]
-    (restarts,) = struct.unpack("<I", block[-4:])
-    end = len(block) - 4 * (restarts + 1)
-    key, place = b"", 0
-    while place < end:
-        shared, place = _varint(block, place)
-        added, place = _varint(block, place)
-        value_bytes, place = _varint(block, place)
-        key = key[:shared] + block[place : place + added]
-        place += added
-        yield key, block[place : place + value_bytes]
-        place += value_bytes
-
-
-def _varint(data: bytes, place: int) -> Tuple[int, int]:
-    """A number, and where it ends."""
-    number, shift = 0, 0
-    while True:
-        byte = data[place]
-        place += 1
-        number |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return number, place
-        shift += 7
+    try:
+        yield from entries_of_index(data)
+    except ValueError as error:
+        raise ValueError("{} is {}".format(path, error)) from error
 
 
 def _key_of_slice(name: str, extents: List[Tuple[int, int]]) -> bytes:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Dict, List, NamedTuple, Sequence, Set, Tuple
+import re
+from typing import Collection, Dict, Iterable, List, NamedTuple, Sequence, Set, Tuple
 
 import numpy as np
 
 from graph_opt.conversion.layouts import Layout, first_rows, stretches
-from graph_opt.conversion.slot_names import slots_of
+from graph_opt.conversion.slot_names import named_like_slots, slots_of
 from graph_opt.conversion.tables import Array, Choice, Column, Source, Table
 from graph_opt.sharding.checkpoint_rows import CheckpointRows
 from graph_opt.sharding.placement import RowsRule
@@ -48,14 +49,22 @@ class CheckpointSource(Source):
       prefixes: One checkpoint, or one for each part of the tables.
       chosen: The tables. A `*` in a name stands for the numbers of its parts.
       layout: How their rows lie in them.
+      weights_only: Whether to leave their slots out.
 
     Raises:
       ValueError: There is no such table, or its tensors are not those of the layout.
     """
 
-    def __init__(self, prefixes: Sequence[str], chosen: Sequence[Choice], layout: Layout) -> None:
+    def __init__(
+        self,
+        prefixes: Sequence[str],
+        chosen: Sequence[Choice],
+        layout: Layout,
+        weights_only: bool = False,
+    ) -> None:
         self._checkpoints = [CheckpointRows(prefix) for prefix in prefixes]
         self._layout = layout
+        self._weights_only = weights_only
         self._found: Dict[str, _Found] = {}
         self._used: Set[str] = set()
         if not chosen:
@@ -97,20 +106,23 @@ class CheckpointSource(Source):
         parts = self._parts(choice.name)
         shapes = [part.shape_of() for part in parts]
         widths = {shape[1:] for shape in shapes}
-        if len(widths) > 1 or len(shapes[0]) != 2:
+        tensor = parts[0].checkpoint.tensors[parts[0].name]
+        if len(widths) > 1 or len(shapes[0]) != 2 or not tensor.pieces:
             raise ValueError(
-                "{!r} of {} has shape {}; a table has rows and columns, and all parts as many of "
-                "these".format(parts[0].name, parts[0].checkpoint.prefix, list(shapes[0]))
+                "{!r} of {} has shape {} and dtype {}; a table has rows and columns of numbers, "
+                "and all parts as many of these".format(
+                    tensor.name, parts[0].checkpoint.prefix, list(tensor.shape), tensor.dtype.name
+                )
             )
         num_rows = sum(shape[0] for shape in shapes)
         found = self._placed(parts, num_rows)
         self._found[choice.new_name] = found
         self._used.update(part.name for part in parts)
-        dtype = np.dtype(parts[0].checkpoint.tensors[parts[0].name].dtype.as_numpy_dtype)
-        columns = [Column("", "", dtype, shapes[0][1])] + self._slots(parts)
-        has_keys = bool(parts[0].shape_of("{}" + KEYS)) and len(parts) == 1
-        if has_keys:
-            self._used.add(parts[0].name + KEYS)
+        dtype = np.dtype(tensor.dtype.as_numpy_dtype)
+        columns = [Column("", "", dtype, shapes[0][1])]
+        if not self._weights_only:
+            columns += self._slots(parts)
+        has_keys = self._has_keys(parts)
         counters = counters_of(self._checkpoints[0], columns)
         return Table(choice.new_name, num_rows, tuple(columns), has_keys, counters)
 
@@ -118,21 +130,38 @@ class CheckpointSource(Source):
         if len(self._checkpoints) > 1:
             parts = [Part(checkpoint, name) for checkpoint in self._checkpoints]
         elif "*" in name:
-            parts, number = [], 0
-            while name.replace("*", str(number)) in self._checkpoints[0].tensors:
-                parts.append(Part(self._checkpoints[0], name.replace("*", str(number))))
-                number += 1
+            parts = [
+                Part(self._checkpoints[0], name.replace("*", str(number)))
+                for number in range(_last_part(name, self._checkpoints[0].tensors) + 1)
+            ]
         else:
             parts = [Part(self._checkpoints[0], name)]
         missing = [part for part in parts if part.name not in part.checkpoint.tensors]
         if missing or not parts:
-            where = missing[0].checkpoint if missing else self._checkpoints[0]
+            lacks = missing[0] if missing else Part(self._checkpoints[0], name.replace("*", "0"))
             raise ValueError(
                 "{} has no tensor {!r}; its largest are {}".format(
-                    where.prefix, name.replace("*", "0"), ", ".join(self._largest())
+                    lacks.checkpoint.prefix, lacks.name, ", ".join(self._largest())
                 )
             )
         return parts
+
+    def _has_keys(self, parts: Sequence[Part]) -> bool:
+        shape, name = parts[0].shape_of("{}" + KEYS), parts[0].name + KEYS
+        if not shape or len(parts) > 1:
+            return False
+        if shape != parts[0].shape_of()[:1]:
+            raise ValueError(
+                "{!r} of {} has shape {}; {!r} has {} rows".format(
+                    name,
+                    parts[0].checkpoint.prefix,
+                    list(shape),
+                    parts[0].name,
+                    parts[0].shape_of()[0],
+                )
+            )
+        self._used.add(name)
+        return True
 
     def _placed(self, parts: Sequence[Part], num_rows: int) -> _Found:
         layout, name = self._layout, parts[0].name
@@ -192,12 +221,42 @@ class CheckpointSource(Source):
             dtype = np.dtype(tensors[names[0]].dtype.as_numpy_dtype)
             columns.append(Column(slot.optimizer, slot.slot, dtype, shapes[0][1], slot.pattern))
             self._used.update(names)
+        for part in parts:
+            check_all_used(part, part.checkpoint.tensors, self._used)
         return columns
 
     def _largest(self) -> List[str]:
         tensors = [one for one in self._checkpoints[0].tensors.values() if len(one.shape) == 2]
         tensors.sort(key=lambda one: (-one.shape[0] * one.shape[1], one.name))
         return ["{} {}".format(one.name, list(one.shape)) for one in tensors[:_SHOWN]]
+
+
+def check_all_used(part: Part, tensors: Iterable[str], used: Collection[str]) -> None:
+    """Makes sure that nothing is left out that is called like a slot.
+
+    Args:
+      part: The table or its part.
+      tensors: Names of tensors that may be slots.
+      used: Names of those that are.
+
+    Raises:
+      ValueError: Something is.
+    """
+    for name in named_like_slots(part.name, tensors):
+        if name not in used:
+            raise ValueError(
+                "{!r} of {} is called like a slot of {!r}, but has another shape, or lacks the "
+                "optimizer's other slots: --weights-only converts without any".format(
+                    name, part.checkpoint.prefix, part.name
+                )
+            )
+
+
+def _last_part(name: str, tensors: Iterable[str]) -> int:
+    """The highest number of a table's part, so that one that is missing before is noticed."""
+    pattern = re.compile(re.escape(name).replace(re.escape("*"), "([0-9]+)", 1) + r"\Z")
+    matches = [pattern.match(tensor) for tensor in tensors]
+    return max([int(one[1]) for one in matches if one is not None], default=-1)
 
 
 def counters_of(checkpoint: CheckpointRows, columns: Sequence[Column]) -> Dict[str, float]:

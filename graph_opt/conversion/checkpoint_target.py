@@ -15,7 +15,7 @@ from graph_opt.compat import tf
 from graph_opt.conversion.checkpoint_source import KEYS, CheckpointSource
 from graph_opt.conversion.dynamic_tensors import tensors_of
 from graph_opt.conversion.layouts import Layout, first_rows, stretches
-from graph_opt.conversion.slot_names import UNKNOWN, pattern_of, slots_of
+from graph_opt.conversion.slot_names import UNKNOWN, named_like_slots, pattern_of
 from graph_opt.conversion.tables import Array, Choice, Column, Source, Table, Target
 from graph_opt.sharding.array_steps import ArraySteps
 from graph_opt.sharding.checkpoint_rows import CheckpointRows
@@ -178,8 +178,7 @@ class CheckpointTarget(Target):
         part = re.compile(re.escape(table.name) + r"(/part_[0-9]+)?\Z")
         names = tensors_of(table.name, others.tensors)
         for name in set(filter(part.match, others.tensors)) - self._without:
-            slots = [slot.pattern.format(name) for slot in slots_of(name, others.tensors)]
-            names += [name, name + KEYS, *slots]
+            names += [name, name + KEYS, *named_like_slots(name, others.tensors)]
         return names
 
     def _copied_others(self) -> List[str]:

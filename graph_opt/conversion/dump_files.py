@@ -35,13 +35,17 @@ class DumpSource(Source):
     Args:
       folder: Where the files are.
       chosen: By the name of the variable or of the files; none for all.
+      weights_only: Whether to leave slots out.
 
     Raises:
       ValueError: There is no such table, or files are damaged.
     """
 
-    def __init__(self, folder: str, chosen: Sequence[Choice] = ()) -> None:
+    def __init__(
+        self, folder: str, chosen: Sequence[Choice] = (), weights_only: bool = False
+    ) -> None:
         self._folder = folder
+        self._weights_only = weights_only
         self._files: Dict[str, TableFiles] = {}
         self._readers: Dict[str, TableReader] = {}
         self._runs: Dict[str, KeyRuns] = {}
@@ -147,7 +151,7 @@ class DumpSource(Source):
             if name.startswith(stem + "-") and name.count("-") == 2
         )
         files = []
-        for suffix in ["weight"] + suffixes:
+        for suffix in ["weight"] + ([] if self._weights_only else suffixes):
             path = os.path.join(self._folder, "{}-{}".format(stem, suffix))
             if not os.path.exists(path):
                 raise ValueError("{} is missing".format(path))

@@ -7,7 +7,7 @@ from typing import Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 import numpy as np
 
 from graph_opt.conversion import tables as blocks
-from graph_opt.conversion.checkpoint_source import Part, counters_of
+from graph_opt.conversion.checkpoint_source import Part, check_all_used, counters_of
 from graph_opt.conversion.dynamic_tensors import (
     BUCKETS,
     DEFAULT_VALUES,
@@ -52,16 +52,22 @@ class DynamicSource(Source):
       prefixes: One checkpoint, or several that have some of each table's keys.
       chosen: The tables; none for all dynamic ones.
       by_key: Whether to do so; else rows are given as they lie.
+      weights_only: Whether to leave slots out.
 
     Raises:
       ValueError: There is no such table, or its tensors do not belong together.
     """
 
     def __init__(
-        self, prefixes: Sequence[str], chosen: Sequence[Choice] = (), by_key: bool = True
+        self,
+        prefixes: Sequence[str],
+        chosen: Sequence[Choice] = (),
+        by_key: bool = True,
+        weights_only: bool = False,
     ) -> None:
         self._checkpoints = [CheckpointRows(prefix) for prefix in prefixes]
         self._by_key = by_key
+        self._weights_only = weights_only
         self._found: Dict[str, _Found] = {}
         self._used: Set[str] = set()
         self._slots_keys: List[Tuple[CheckpointRows, str, str]] = []
@@ -219,14 +225,34 @@ class DynamicSource(Source):
     def _columns(self, parts: Sequence[Part]) -> List[Column]:
         columns = [self._column(SlotName("", "", "{}"), parts)]
         for suffix in (VERSIONS, FREQS):
-            if all(_has_count(part, suffix) for part in parts):
+            if _have_counts(parts, suffix):
                 columns.append(Column("", suffix[1:], np.dtype(np.int64), 1, "{}" + suffix))
-        for slot in _slots(parts[0]):
+        for slot in [] if self._weights_only else _slots(parts[0]):
             columns.append(self._column(slot, parts))
             for checkpoint, name in parts:
                 keys = slot.pattern.format(name) + KEYS
                 self._slots_keys.append((checkpoint, name + KEYS, keys))
+        if not self._weights_only:
+            self._check_slots(parts, columns)
         return columns
+
+    def _check_slots(self, parts: Sequence[Part], columns: Sequence[Column]) -> None:
+        """Those of all parts are those of the first, and an optimizer has all of its own."""
+        known = {column.pattern for column in columns}
+        used = {name[: -len(KEYS)] for name in self._used if name.endswith(KEYS)}
+        for part in parts:
+            for slot in _slots(part):
+                if slot.pattern not in known:
+                    raise ValueError(
+                        "{} has slot {!r}, which other parts of the table lack: --weights-only "
+                        "converts without any".format(
+                            part.checkpoint.prefix, slot.pattern.format(part.name)
+                        )
+                    )
+            unknown = {
+                column.pattern.format(part.name) for column in columns if column.slot == UNKNOWN
+            }
+            check_all_used(part, _names_with_keys(part), used - unknown)
 
     def _column(self, slot: SlotName, parts: Sequence[Part]) -> Column:
         shapes = []
@@ -251,7 +277,7 @@ class DynamicSource(Source):
 
 def _slots(part: Part) -> List[SlotName]:
     """Slots by their names; those that no optimizer is known to have, too."""
-    every = [name[: -len(KEYS)] for name in part.checkpoint.tensors if name.endswith(KEYS)]
+    every = _names_with_keys(part)
     known = slots_of(part.name, every)
     patterns = {slot.pattern for slot in known}
     for name in sorted(every):
@@ -261,21 +287,39 @@ def _slots(part: Part) -> List[SlotName]:
     return known
 
 
+def _names_with_keys(part: Part) -> List[str]:
+    return [name[: -len(KEYS)] for name in part.checkpoint.tensors if name.endswith(KEYS)]
+
+
 def _count(checkpoint: CheckpointRows, name: str) -> int:
-    return int(checkpoint.tensors[name].shape[0])
+    shape = checkpoint.tensors[name].shape
+    if not shape:
+        raise ValueError("{!r} of {} is a single value".format(name, checkpoint.prefix))
+    return int(shape[0])
 
 
 def _keys_of(part: Part) -> Array:
     name = part.name + KEYS
+    if len(part.shape_of("{}" + KEYS)) != 1:
+        raise ValueError(
+            "{!r} of {} has shape {}; keys are a vector".format(
+                name, part.checkpoint.prefix, list(part.shape_of("{}" + KEYS))
+            )
+        )
     return part.checkpoint.rows(name, 0, _count(part.checkpoint, name)).astype(np.int64)
 
 
-def _has_count(part: Part, suffix: str) -> bool:
+def _have_counts(parts: Sequence[Part], suffix: str) -> bool:
     """Whether there is a number for each key; DeepRec writes empty tensors for what it lacks."""
-    checkpoint, name = part
-    return name + suffix in checkpoint.tensors and _count(checkpoint, name + suffix) == _count(
-        checkpoint, name + KEYS
-    )
+    sizes = [(part.shape_of("{}" + suffix), part.shape_of("{}" + KEYS)) for part in parts]
+    whole = all(size == of_keys for size, of_keys in sizes)
+    if not whole and any(size not in ((), (0,)) for size, _ in sizes):
+        raise ValueError(
+            "{!r} of {} has not a number for each key of each part".format(
+                parts[0].name + suffix, parts[0].checkpoint.prefix
+            )
+        )
+    return whole
 
 
 def _tensor(column: Column, part: str) -> str:

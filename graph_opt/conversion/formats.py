@@ -7,7 +7,8 @@ from typing import List, Mapping, NamedTuple, Optional, Sequence
 
 from graph_opt.conversion.asked_keys import OfAskedKeys
 from graph_opt.conversion.layouts import DYNAMIC, Layout
-from graph_opt.conversion.tables import Array, Choice, Source, Target
+from graph_opt.conversion.slot_names import lacking_slots
+from graph_opt.conversion.tables import Array, Choice, Source, Table, Target
 
 CHECKPOINT = "checkpoint"
 SOK = "sok"
@@ -28,6 +29,7 @@ class Request(NamedTuple):
       layout: How they lie in a checkpoint that is written.
       others: The checkpoint whose other tensors a new one gets; None: the source, if it is one.
       asked: Which keys the rows of tables shall be of (`asked_keys`).
+      weights_only: Whether slots are left out, so that a file may lack some.
     """
 
     sources: Sequence[str]
@@ -39,6 +41,7 @@ class Request(NamedTuple):
     layout: Layout
     others: Optional[str]
     asked: Mapping[str, Array]
+    weights_only: bool
 
     @property
     def makes_dynamic(self) -> bool:
@@ -58,6 +61,8 @@ def open_source(request: Request) -> Source:
       ValueError: There is nothing of the format, or no such table.
     """
     source = _source(request)
+    for table in source.tables:
+        _check_slots(table)
     if not request.asked:
         return source
     for table in source.tables if request.keeps_keys else ():
@@ -67,6 +72,19 @@ def open_source(request: Request) -> Source:
                 "rows, or for tables without keys".format(table.name)
             )
     return OfAskedKeys(source, request.asked)
+
+
+def _check_slots(table: Table) -> None:
+    """Makes sure that no optimizer has only some of its slots."""
+    for optimizer in sorted({column.optimizer for column in table.columns if column.is_slot}):
+        slots = [column.slot for column in table.columns if column.optimizer == optimizer]
+        lacking = lacking_slots(optimizer, slots)
+        if lacking:
+            raise ValueError(
+                "{!r} has {} of {}, but not {}: --weights-only converts without any".format(
+                    table.name, " and ".join(sorted(slots)), optimizer, " and ".join(lacking)
+                )
+            )
 
 
 def _source(request: Request) -> Source:
@@ -81,7 +99,7 @@ def _source(request: Request) -> Source:
     if found == SOK:
         from graph_opt.conversion.dump_files import DumpSource
 
-        source: Source = DumpSource(path, request.chosen)
+        source: Source = DumpSource(path, request.chosen, request.weights_only)
     else:
         from graph_opt.conversion.npy_files import NpySource
 
@@ -157,9 +175,11 @@ def _checkpoint_source(prefixes: Sequence[str], request: Request) -> Source:
     others = [one for one in request.chosen if one not in dynamic]
     sources: List[Source] = []
     if dynamic or (not others and tables_in(tensors)):
-        sources.append(DynamicSource(prefixes, dynamic, by_key=not request.makes_dynamic))
+        by_key = not request.makes_dynamic
+        sources.append(DynamicSource(prefixes, dynamic, by_key, request.weights_only))
     if others or not sources:
-        sources.append(CheckpointSource(prefixes, others, request.source_layout))
+        layout, weights_only = request.source_layout, request.weights_only
+        sources.append(CheckpointSource(prefixes, others, layout, weights_only))
     return sources[0] if len(sources) == 1 else JoinedSource(sources)
 
 

@@ -7,7 +7,7 @@ them; Keras' legacy ones Adam/TABLE/m, and its new ones Adam/m/TABLE.
 from __future__ import annotations
 
 import re
-from typing import Dict, Iterable, List, NamedTuple, Tuple
+from typing import Dict, Iterable, List, Match, NamedTuple, Optional, Tuple
 
 # By an optimizer's name and how many slots it has.
 _OF_TRAIN: Dict[Tuple[str, int], Tuple[str, ...]] = {
@@ -33,6 +33,16 @@ _INITIAL = {
 # What a slot of an optimizer that is not known is called.
 UNKNOWN = "slot"
 _NAMES = {name for name, _ in _OF_TRAIN}
+# Those that all come together, by optimizer; one may have several such sets.
+_WHOLE = [(name, frozenset(slots)) for (name, _), slots in _OF_TRAIN.items()] + [
+    ("Adadelta", frozenset({"accum_grad", "accum_var"})),
+    ("Adadelta", frozenset({"accumulated_grad", "accumulated_delta_var"})),
+    ("AdamW", frozenset({"m", "v"})),
+    ("Adamax", frozenset({"m", "v"})),
+    ("Adamax", frozenset({"m", "u"})),
+    ("Ftrl", frozenset({"accumulator", "linear"})),
+    ("Nadam", frozenset({"m", "v"})),
+]
 _KERAS = "Adam|Adamax|Adagrad|Adadelta|Ftrl|Nadam|RMSprop|SGD|AdamW|Lion|Adafactor"
 
 
@@ -53,24 +63,55 @@ def slots_of(table: str, tensors: Iterable[str]) -> List[SlotName]:
     """
     below: Dict[str, List[int]] = {}
     found = []
-    escaped = re.escape(table)
-    of_train = re.compile(escaped + r"/([A-Za-z]+)(?:_([1-9]))?\Z")
-    legacy = re.compile(r"(?:(.+)/)?({})/{}/([a-z_]+)\Z".format(_KERAS, escaped))
-    keras = re.compile(r"(?:(.+)/)?({})/([a-z_]+)/{}\Z".format(_KERAS, escaped))
+    matches = _Matches(table)
     for name in sorted(tensors):
-        match = of_train.match(name)
-        if match is not None and match[1] in _NAMES:
+        match = matches.of_train(name)
+        if match is not None:
             below.setdefault(match[1], []).append(int(match[2] or 0))
-        for matched in (legacy.match(name), keras.match(name)):
-            if matched is not None:
-                start = name.index(table, matched.start(2) + len(matched[2]))
-                pattern = name[:start] + "{}" + name[start + len(table) :]
-                found.append(SlotName(matched[2], matched[3], pattern))
+        for matched in matches.of_keras(name):
+            start = name.index(table, matched.start(2) + len(matched[2]))
+            pattern = name[:start] + "{}" + name[start + len(table) :]
+            found.append(SlotName(matched[2], matched[3], pattern))
     for optimizer, numbers in below.items():
         slots = _OF_TRAIN.get((optimizer, len(numbers)), ())
         if sorted(numbers) == list(range(len(slots))):
             found.extend(_named_by_train(optimizer, slots))
     return sorted(found)
+
+
+def named_like_slots(table: str, tensors: Iterable[str]) -> List[str]:
+    """Those of the tensors that are called like slots of a table, whether or not they are whole."""
+    matches = _Matches(table)
+    return sorted(name for name in tensors if matches.of_train(name) or matches.of_keras(name))
+
+
+def lacking_slots(optimizer: str, slots: Iterable[str]) -> List[str]:
+    """Slots that an optimizer has besides; none if these are all, or if it is not known."""
+    there = frozenset(slots)
+    known = [one for name, one in _WHOLE if name == optimizer]
+    more = [sorted(one - there) for one in known if there < one]
+    return [] if there in known or not more else min(more, key=len)
+
+
+class _Matches:
+    """How a table's slots are called."""
+
+    def __init__(self, table: str) -> None:
+        escaped = re.escape(table)
+        self._of_train = re.compile(escaped + r"/([A-Za-z]+)(?:_([1-9]))?\Z")
+        self._of_keras = [
+            re.compile(r"(?:(.+)/)?({})/{}/([a-z_]+)\Z".format(_KERAS, escaped)),
+            re.compile(r"(?:(.+)/)?({})/([a-z_]+)/{}\Z".format(_KERAS, escaped)),
+        ]
+
+    def of_train(self, name: str) -> Optional[Match[str]]:
+        """If an optimizer of `tf.train` calls a slot so: its name, and which slot it is."""
+        match = self._of_train.match(name)
+        return match if match is not None and match[1] in _NAMES else None
+
+    def of_keras(self, name: str) -> List[Match[str]]:
+        """If one of Keras' does: what is before, its name, and that of the slot."""
+        return [match for match in (one.match(name) for one in self._of_keras) if match]
 
 
 def initial_value(optimizer: str, slot: str) -> float:

@@ -47,6 +47,12 @@ class CheckpointRows:
           ValueError: A file is shorter than it should be, or the tensor has no such rows.
         """
         tensor = self.tensors[name]
+        if not tensor.shape or not tensor.pieces:
+            raise ValueError(
+                "{!r} of {} has shape {} and dtype {}, and so no rows of numbers".format(
+                    name, self.prefix, list(tensor.shape), tensor.dtype.name
+                )
+            )
         if first < 0 or first + count > tensor.shape[0]:
             raise ValueError(
                 "{!r} has {} rows in {}, and so not rows {} to {}".format(

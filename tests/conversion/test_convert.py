@@ -268,3 +268,75 @@ def test_errors_say_what_to_do(
     both = ["--table", "items=a/b", "--table", "model/users=a_b"]
     fails([checkpoint, new, "--to", "npy", *both], capsys, "a_b.npy", "NEW_NAME")
     assert [path.name for path in tmp_path.iterdir()] == ["stock"]
+
+
+def save(prefix: Path, **tensors: Any) -> str:
+    """A checkpoint of tensors, whose names have __ for /."""
+    names = [name.replace("__", "/") for name in sorted(tensors)]
+    with tf.Graph().as_default(), tf.Session() as session:
+        session.run(tf.raw_ops.SaveV2(
+            prefix=str(prefix), tensor_names=names, shape_and_slices=[""] * len(names),
+            tensors=[tf.constant(tensors[name]) for name in sorted(tensors)],
+        ))  # fmt: skip
+    return str(prefix)
+
+
+ROWS, FEWER = np.ones([6, 2], np.float32), np.ones([5, 2], np.float32)
+LACKING: Dict[str, Tuple[Dict[str, Any], str, str]] = {
+    "a slot of two": (dict(t=ROWS, t__Adam=ROWS), "t", "'t/Adam'"),
+    "the first of two": (dict(t=ROWS, t__Ftrl_1=ROWS), "t", "'t/Ftrl_1'"),
+    "rows of a slot": (dict(t=ROWS, t__Adagrad=FEWER), "t", "'t/Adagrad'"),
+    "a slot of Keras'": (dict(t=ROWS, Adam__t__m=ROWS), "t", "not v"),
+    "a part between": (dict(t_0=ROWS, t_2=ROWS), "t_*", "'t_1'"),
+    "a slot of the first part": (dict(t_0=ROWS, t_1=ROWS, t_1__Adagrad=ROWS), "t_*", "t_1/Adagrad"),
+    "a slot of the other part": (dict(t_0=ROWS, t_1=ROWS, t_0__Adagrad=ROWS), "t_*", "not all"),
+    "a key": (dict(t=ROWS, t__keys=np.arange(5)), "t", "'t/keys'"),
+    "numbers": (dict(t=[[b"a"], [b"b"]]), "t", "string"),
+}
+
+
+@pytest.mark.parametrize("what", list(LACKING))
+def test_what_the_rest_shows_to_be_missing_is_an_error(
+    what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tensors, table, word = LACKING[what]
+    prefix = save(tmp_path / "m", **tensors)
+    arguments = ["--to", "sok", "--table", table]
+    if "*" in table:
+        arguments += ["--source-layout", "div-parts"]
+    fails([prefix, str(tmp_path / "dump"), *arguments], capsys, word)
+    if "slot" in what:
+        assert main(["convert", prefix, str(tmp_path / "dump"), *arguments, "--weights-only"]) == 0
+        assert not list(tmp_path.glob("dump/*-*-*"))
+        assert "left out: " in capsys.readouterr().out
+
+
+def test_a_dump_without_one_of_two_slots_is_an_error(
+    checkpoint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dump, back = tmp_path / "dump", str(tmp_path / "back")
+    assert main(["convert", checkpoint, str(dump), "--to", "sok", *TABLES]) == 0
+    (dump / "model_users_0-Adam-v").unlink()
+    (dump / "model_users_0-graph_opt.json").unlink()
+    capsys.readouterr()
+    fails([str(dump), back, "--to", "checkpoint"], capsys, "m of Adam", "not v")
+    assert main(["convert", str(dump), back, "--to", "checkpoint", "--weights-only"]) == 0
+    assert not [name for name in values_in(back) if "Ada" in name]
+
+
+def test_slots_of_a_dynamic_tables_part_are_not_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keys, other_keys = np.arange(6) * 2, np.arange(6) * 2 + 1
+    tensors: Dict[str, Any] = {
+        "t/part_0-keys": keys, "t/part_0-values": ROWS,
+        "t/part_1-keys": other_keys, "t/part_1-values": ROWS,
+    }  # fmt: skip
+    slot: Dict[str, Any] = {"t/part_1/Adagrad-keys": other_keys, "t/part_1/Adagrad-values": ROWS}
+    versions: Dict[str, Any] = {"t/part_1-versions": other_keys}
+    half = {"t/part_{}/Adam-{}".format(part, what): tensors["t/part_{}-{}".format(part, what)]
+            for part in range(2) for what in ("keys", "values")}  # fmt: skip
+    cases = ((slot, "'t/part_1/Adagrad'"), (versions, "versions"), (half, "'t/part_0/Adam'"))
+    for number, (more, word) in enumerate(cases):
+        prefix = save(tmp_path / str(number), **dict(tensors, **more))
+        fails([prefix, str(tmp_path / "dump"), "--to", "sok"], capsys, word)

@@ -62,3 +62,24 @@ def test_damage_is_found(tmp_path: Path) -> None:
         index.write_bytes(damaged)
         with pytest.raises(ValueError, match=r"model\.index"):
             CheckpointRows(prefix)
+
+
+def test_no_changed_bit_of_an_index_changes_or_hides_a_tensor(tmp_path: Path) -> None:
+    tf.get_variable("table", [100, 5], partitioner=tf.fixed_size_partitioner(2))
+    tf.get_variable("table/Adam", [100, 5])
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        prefix = tf.train.Saver().save(session, str(tmp_path / "model"))
+    index = Path(prefix + ".index")
+    whole, expected = index.read_bytes(), CheckpointRows(prefix).tensors
+    found = 0
+    for bit in range(8 * len(whole)):
+        changed = bytearray(whole)
+        changed[bit // 8] ^= 1 << bit % 8
+        index.write_bytes(bytes(changed))
+        try:
+            assert CheckpointRows(prefix).tensors == expected
+        except ValueError as error:
+            assert str(index) in str(error)
+            found += 1
+    assert found > 4 * len(whole)  # The rest is padding, and what says where nothing is.
