@@ -14,6 +14,7 @@ import sys
 from typing import Callable, Optional, Sequence
 
 from graph_opt.cli.arguments import parser
+from graph_opt.cli.child_process import in_child_process
 from graph_opt.cli.early_checks import read_config, refuse_missing
 from graph_opt.cli.exit_codes import INTERRUPTED, REFUSED, WRONG_INPUT, WrongInput
 from graph_opt.cli.tensorflow_import import stop_watching
@@ -43,10 +44,26 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         return _run(options, is_own_process=arguments is None)
     # TensorFlow's start-up lines would bury an error, which is a single line.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    if arguments is not None or options.command == "convert":
+    if arguments is not None:
+        return _graph_command(options)
+    return in_child_process(lambda: _only_command(options), lambda name: _crashed(options, name))
+
+
+def _only_command(options: argparse.Namespace) -> int:
+    """Runs a command in a process that does nothing else."""
+    if options.command == "convert":
         return _graph_command(options)
     with uncollected_process():
         return _graph_command(options)
+
+
+def _crashed(options: argparse.Namespace, name: str) -> int:
+    file = options.sources[0] if options.command == "convert" else options.input
+    return _fail(
+        "{}: TensorFlow ended by {} on what the file has in it: no program of TensorFlow writes "
+        "such files".format(file, name),
+        WRONG_INPUT,
+    )
 
 
 def _run(options: argparse.Namespace, is_own_process: bool) -> int:

@@ -10,6 +10,7 @@ from typing import Any, Dict, Iterator, List, Tuple, Union
 from google.protobuf import text_format
 
 from graph_opt.compat import tf
+from graph_opt.compat.text_nesting import MOST_LEVELS, too_deep
 from graph_opt.config.convert import is_map
 from graph_opt.config.messages import ConfigProto
 
@@ -43,6 +44,13 @@ def load_config(path: Union[str, os.PathLike[str]]) -> Any:
 def parse_config(text: str, source: str = "config") -> Any:
     """Parses the text of a config; errors call it `source`. Returns and raises as `load_config`."""
     config = ConfigProto()
+    line = too_deep(text.encode("utf-8"))
+    if line is not None:
+        raise tf.errors.InvalidArgumentError(
+            None,
+            None,
+            "{}:{}: messages are nested deeper than {} levels".format(source, line, MOST_LEVELS),
+        )
     try:
         text_format.Parse(text, config)
     except text_format.ParseError as error:

@@ -10,6 +10,7 @@ from typing import Dict, List, Mapping, Optional, Sequence
 
 import numpy as np
 
+from graph_opt.conversion.npy_arrays import npy_array
 from graph_opt.conversion.ordered_rows import all_keys, gathered
 from graph_opt.conversion.slot_names import initial_value
 from graph_opt.conversion.tables import Array, Source, Table, Waiting
@@ -157,7 +158,7 @@ def _numbers(option: str, text: str) -> Array:
 def _keys_in(path: str) -> Array:
     """Keys of a `.npy` file, or of a text with one in each line."""
     if path.endswith(".npy"):
-        keys: Array = np.load(path, allow_pickle=False)
+        keys = npy_array(path)
         if keys.ndim != 1 or keys.dtype.kind not in "iu":
             raise ValueError(
                 "{} has shape {} and dtype {}; keys are integers, [n]".format(

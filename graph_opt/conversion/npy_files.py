@@ -10,6 +10,7 @@ from typing import Any, BinaryIO, Dict, List, Sequence
 
 import numpy as np
 
+from graph_opt.conversion.npy_arrays import npy_array
 from graph_opt.conversion.tables import Array, Choice, Column, Source, Table, Target, crc32
 
 _ENDING = ".npy"
@@ -83,10 +84,7 @@ class NpySource(Source):
         return os.path.join(self._folder, self._files[table.name])
 
     def _mapped(self, path: str) -> Array:
-        try:
-            mapped: Array = np.load(path, mmap_mode="r", allow_pickle=False)
-        except (ValueError, EOFError) as error:
-            raise ValueError("{} is no .npy file of numbers: {}".format(path, error)) from error
+        mapped = npy_array(path, mapped=True)
         if mapped.ndim != 2 or mapped.dtype.kind not in "fiu":
             raise ValueError(
                 "{} has shape {} and dtype {}; a table is a matrix of numbers".format(
@@ -119,11 +117,21 @@ class NpySource(Source):
                 facts = json.load(opened)
             if facts["version"] != _VERSION:
                 raise ValueError("another version")
-            return {one["file"]: one for one in facts["tables"]}
+            return {_file_of(one): one for one in facts["tables"]}
         except FileNotFoundError:
             return {}
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise ValueError("{} is damaged: {}".format(path, error)) from error
+
+
+def _file_of(facts: Dict[str, Any]) -> str:
+    """Which file in the folder is described; raises KeyError or TypeError for what is missing."""
+    file, sums = facts["file"], facts["crc32"]
+    if os.path.basename(file) != file or not isinstance(sums, list):
+        raise ValueError("{!r} has no checksums, or is elsewhere".format(file))
+    if not isinstance(facts["checked_rows"], int) or facts["checked_rows"] < 1:
+        raise ValueError("{!r} has checksums of no rows".format(file))
+    return str(file)
 
 
 class NpyTarget(Target):

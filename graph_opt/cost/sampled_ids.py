@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import re
-from typing import Any, Dict, Iterator, List, NamedTuple, Sequence, Set, Tuple
+from typing import Any, Dict, List, NamedTuple, Sequence, Set, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.cost.assumptions import NumberFor
 from graph_opt.cost.inlined_calls import inlined
+from graph_opt.cost.record_files import records_of
 from graph_opt.graph.view import GraphView
 from graph_opt.report_page.feature_names import FeatureNames
 from graph_opt.report_page.id_sources import sources
@@ -16,7 +18,6 @@ from graph_opt.rules.lookup import Lookup
 
 _BATCHES = 4
 _MOST_EXAMPLES = 65536
-_READ_AT_ONCE = 1024
 
 
 class SampledIds(NamedTuple):
@@ -115,7 +116,8 @@ def _counted(path: str, wanted: Set[str], batch: int) -> Tuple[Dict[str, _Counts
     counts: Dict[str, _Counts] = {}
     most = max(batch, min(_BATCHES * batch, _MOST_EXAMPLES))
     read = 0
-    for read, example in enumerate(_examples(path, most), 1):
+    for read, record in enumerate(itertools.islice(records_of(path), most), 1):
+        example = _parsed(path, record)
         for key, feature in example.features.feature.items():
             if key in wanted:
                 counts.setdefault(key, _Counts()).add(_values(feature))
@@ -132,20 +134,6 @@ def _counted(path: str, wanted: Set[str], batch: int) -> Tuple[Dict[str, _Counts
 def _values(feature: Any) -> Sequence[Any]:
     kind = feature.WhichOneof("kind")
     return () if kind is None else getattr(feature, kind).value
-
-
-def _examples(path: str, most: int) -> Iterator[Any]:
-    compression = "GZIP" if path.endswith(".gz") else None
-    with tf.Graph().as_default(), tf.Session() as session:
-        records = tf.data.TFRecordDataset(path, compression).take(most).batch(_READ_AT_ONCE)
-        following = tf.data.make_one_shot_iterator(records).get_next()
-        while True:
-            try:
-                batch = session.run(following)
-            except tf.errors.OutOfRangeError:
-                return
-            for record in batch:
-                yield _parsed(path, record)
 
 
 def _parsed(path: str, record: bytes) -> Any:

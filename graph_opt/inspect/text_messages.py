@@ -7,8 +7,10 @@ import os
 from typing import TYPE_CHECKING, Any, BinaryIO, Iterator, List, NamedTuple, Optional, Tuple
 
 from google.protobuf import text_format
+from google.protobuf.message import DecodeError
 
 from graph_opt.compat import tf
+from graph_opt.compat.text_nesting import MOST_LEVELS, too_deep
 from graph_opt.inspect.opened_files import Progress, Unusable
 from graph_opt.inspect.wire_format import varint
 from graph_opt.reporting.tables import bytes_text
@@ -66,10 +68,13 @@ def parse_text(
     size = file.seek(0, os.SEEK_END)
     file.seek(0)
     if size <= _SMALL_BYTES:
-        _parse_small(file.read(), message)
+        text = file.read()
+        _check_nesting(text, 1)
+        _parse_small(text, message)
         return _taken(message, parts)
     with _Parser(message.DESCRIPTOR) as parser:
         for piece in _pieces(file):
+            _check_nesting(piece.text, piece.first_line)
             if not parser.merge(piece.text, message):
                 return _parse_whole(file, size, _restarted(message, parts), parser, piece, parts)
             message = _taken(message, parts)
@@ -123,7 +128,9 @@ def _parse_whole(
     """Parses it as a whole: the layout misled the cuts, or the text of this piece is wrong."""
     _check_size(size)
     file.seek(0)
-    if parser.merge(file.read(), message):
+    text = file.read()
+    _check_nesting(text, 1)
+    if parser.merge(text, message):
         return _taken(message, parts)
     _parse_small(piece.text, type(message)(), piece.first_line)
     raise TextError("line {} or a later one is wrong".format(piece.first_line), piece.first_line)
@@ -137,6 +144,15 @@ def _check_size(size: int) -> None:
             "the graph as binary, by tf.io.write_graph(..., as_text=False)".format(
                 bytes_text(_MOST_WHOLE_BYTES)
             )
+        )
+
+
+def _check_nesting(text: bytes, first_line: int) -> None:
+    """Refuses what no parser of protobuf gets to the end of."""
+    line = too_deep(text)
+    if line is not None:
+        raise TextError(
+            "messages are nested deeper than {} levels".format(MOST_LEVELS), first_line + line - 1
         )
 
 
@@ -186,6 +202,13 @@ class _Parser:
                 sizes, values = self._session.run(self._decoded, {self._text: text})
         except (tf.errors.DataLossError, tf.errors.InvalidArgumentError):
             return False
+        try:
+            self._take(sizes, values, message)
+        except DecodeError:  # The parser of text takes strings that are not UTF-8.
+            return False
+        return True
+
+    def _take(self, sizes: Any, values: Any, message: Any) -> None:
         for field, size, column in zip(self._fields, sizes, values):
             if field.message_type is None:
                 if size:
@@ -195,7 +218,6 @@ class _Parser:
             for value in column[:size]:
                 wire += varint(field.number << 3 | 2) + varint(len(value)) + value
             message.MergeFromString(bytes(wire))
-        return True
 
 
 @contextlib.contextmanager

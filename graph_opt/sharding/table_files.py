@@ -20,9 +20,11 @@ import string
 import struct
 import uuid
 import zlib
-from typing import Any, BinaryIO, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, BinaryIO, Dict, Iterator, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
+
+from graph_opt.sharding.table_facts import VERSION, read_facts
 
 KEY = 0
 WEIGHT = 1
@@ -39,7 +41,6 @@ DTYPES: Dict[int, str] = {
 }
 HEADER_BYTES = _HEADER.size
 _CHECKED_BYTES = 16 << 20
-_VERSION = 1
 _PUNCTUATION = str.maketrans({mark: "_" for mark in string.punctuation})
 
 Array = np.ndarray
@@ -196,7 +197,7 @@ class TableWriter:
             os.replace(path + self._mark, path)
         written = dict(
             facts,
-            version=_VERSION,
+            version=VERSION,
             rows=self._rows,
             checked_rows=files.checked_rows,
             crc32={one.suffix: sums.values() for one, sums in zip(files.files, self._sums)},
@@ -237,11 +238,20 @@ class TableReader:
     def __init__(self, folder: str, files: TableFiles) -> None:
         self._folder = folder
         self._files = files
-        self.facts = self._read_facts()
+        self.facts = read_facts(files.sidecar_path(folder))
         headers = [self._read_header(place) for place in range(len(files.files))]
         self._key_dtype = headers[0]
         key_bytes = np.dtype(self._key_dtype).itemsize
         self.num_rows = self._data_bytes(0) // key_bytes
+        if self.facts is not None and self.facts["rows"] != self.num_rows:
+            raise ValueError(
+                "{} has {} keys; {} says {}".format(
+                    files.path(folder, 0),
+                    self.num_rows,
+                    files.sidecar_path(folder),
+                    self.facts["rows"],
+                )
+            )
         self._row_bytes = [key_bytes] + [one.row_bytes for one in files.files[1:]]
         for place, row_bytes in enumerate(self._row_bytes):
             if self._data_bytes(place) != self.num_rows * row_bytes:
@@ -304,19 +314,6 @@ class TableReader:
                     self._files.path(self._folder, place), self._files.sidecar_path(self._folder)
                 )
             )
-
-    def _read_facts(self) -> Optional[Dict[str, Any]]:
-        path = self._files.sidecar_path(self._folder)
-        try:
-            with open(path, encoding="utf-8") as opened:
-                facts = json.load(opened)
-        except FileNotFoundError:
-            return None
-        except ValueError as error:
-            raise ValueError("{} is damaged: {}".format(path, error)) from error
-        if not isinstance(facts, dict) or facts.get("version") != _VERSION:
-            raise ValueError("{} is of another version of graph_opt".format(path))
-        return facts
 
     def _read_header(self, place: int) -> str:
         """The dtype of a file, whose header says what it should."""

@@ -340,3 +340,27 @@ def test_slots_of_a_dynamic_tables_part_are_not_left_out(
     for number, (more, word) in enumerate(cases):
         prefix = save(tmp_path / str(number), **dict(tensors, **more))
         fails([prefix, str(tmp_path / "dump"), "--to", "sok"], capsys, word)
+
+
+def test_files_that_claim_what_they_lack_are_errors(
+    checkpoint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    new = str(tmp_path / "new")
+    array = tmp_path / "t.npy"
+    np.save(array, ROWS)
+    whole = array.read_bytes()
+    for header in (b"('descr'", b"[[[[[[[["):
+        array.write_bytes(whole.replace(b"{'descr'", header, 1))
+        fails([str(array), new, "--to", "sok"], capsys, "t.npy is no .npy file of numbers")
+    dump = tmp_path / "dump"
+    assert main(["convert", checkpoint, str(dump), "--to", "sok", *TABLES]) == 0
+    path = dump / "items_0-graph_opt.json"
+    facts = json.loads(path.read_text("utf-8"))
+    capsys.readouterr()
+    for name, value, word in (
+        ("checked_rows", 0, "damaged"),
+        ("crc32", [], "damaged"),
+        ("rows", 18, "17 keys"),
+    ):
+        path.write_text(json.dumps(dict(facts, **{name: value})), "utf-8")
+        fails([str(dump), new, "--to", "checkpoint"], capsys, "items_0-graph_opt.json", word)
