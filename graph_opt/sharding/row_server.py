@@ -5,22 +5,16 @@ A request and the head of an answer are JSON; rows follow the head as they are i
 
 from __future__ import annotations
 
+import contextlib
 import json
-import os
+import socket
 import threading
 import time
-from multiprocessing import AuthenticationError
-from multiprocessing.connection import (
-    Client,
-    Connection,
-    Listener,
-    answer_challenge,
-    deliver_challenge,
-)
 from typing import Any, Callable, Dict, List, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.reporting.stderr import say
+from graph_opt.sharding.row_channel import SECRET, Channel, connected, listening, secret_of_ranks
 from graph_opt.sharding.store import Store
 
 Head = Dict[str, Any]
@@ -30,8 +24,11 @@ Handler = Callable[[Head], Answer]
 WAIT = "wait"
 _ERROR = "error"
 _SIZES = "sizes"
-_KEY_BYTES = 32
-_BACKLOG = 128
+_ATTEMPTS = 5
+_FIRST_SECONDS = 20.0
+_MOST_REQUEST_BYTES = 64 << 20
+# A rank may have some connections to another, and each of them is a thread there.
+_SPARE = 32
 _LOOK_SECONDS = 0.25
 _NOTED_SECONDS = 30.0
 _MOST_SECONDS = 600.0
@@ -43,49 +40,104 @@ class RowServer:
     Args:
       store: Where they find it.
       rank: Number of this rank.
+      size: Number of ranks.
       handle: Called with a request; returns the head of the answer, and arrays.
+
+    Raises:
+      tf.errors.FailedPreconditionError: Ranks of other machines could not prove that they are such.
     """
 
-    def __init__(self, store: Store, rank: int, handle: Handler) -> None:
+    def __init__(self, store: Store, rank: int, size: int, handle: Handler) -> None:
         self._handle = handle
-        self._key = os.urandom(_KEY_BYTES)
-        self._listener = Listener((store.host(), 0), backlog=_BACKLOG)
-        host, port = self._listener.address
-        place = {"host": host, "port": port, "key": self._key.hex()}
-        threading.Thread(target=self._accept, name="graph_opt_rows", daemon=True).start()
+        self._changed = threading.Condition()
+        self._open = 0
+        # Those that have not asked for anything yet, the oldest first.
+        self._silent: List[Channel] = []
+        self._most_silent = _SPARE + 2 * size
+        self._most_open = 2 * (_SPARE + 2 * size)
+        place: Head = {}
+        sockets = listening(None if store.is_of_one_machine else _guarded_host(store), place)
+        for each in sockets:
+            threading.Thread(
+                target=self._accept, args=(each,), name="graph_opt_rows", daemon=True
+            ).start()
         store.set(_place_key(rank), json.dumps(place).encode("utf-8"))
 
-    def _accept(self) -> None:
+    def _accept(self, listener: socket.socket) -> None:
         while True:
             try:
-                connection = self._listener.accept()
+                accepted, _ = listener.accept()
             except OSError:  # too many open files, for one
                 time.sleep(_LOOK_SECONDS)
                 continue
+            channel = Channel(accepted)
+            if not self._admits(channel):
+                channel.close()
+                continue
             threading.Thread(
-                target=self._answer, args=(connection,), name="graph_opt_rows", daemon=True
+                target=self._serve, args=(channel,), name="graph_opt_rows", daemon=True
             ).start()
 
-    def _answer(self, connection: Connection) -> None:
-        with connection:
-            try:
-                deliver_challenge(connection, self._key)
-                answer_challenge(connection, self._key)
-                while True:
-                    head, arrays = self._answered(json.loads(connection.recv_bytes()))
-                    parts = [memoryview(_as_bytes(array)) for array in arrays]
-                    sent = dict(head, **{_SIZES: [len(part) for part in parts]})
-                    connection.send_bytes(json.dumps(sent).encode("utf-8"))
-                    for part in parts:
-                        connection.send_bytes(part)
-            except (OSError, EOFError, AuthenticationError):
-                pass  # The other rank is done, or nobody of ours.
+    def _admits(self, channel: Channel) -> bool:
+        """Whether there is room; of those that ask for nothing, the oldest makes room for it."""
+        with self._changed:
+            while self._open >= self._most_open or len(self._silent) >= self._most_silent:
+                if not self._silent:
+                    return False
+                self._silent.pop(0).end()
+                self._changed.wait_for(lambda: self._open < self._most_open, _LOOK_SECONDS)
+            self._silent.append(channel)
+            self._open += 1
+            return True
 
-    def _answered(self, request: Head) -> Answer:
+    def _serve(self, channel: Channel) -> None:
         try:
-            return self._handle(request)
+            channel.limit(_FIRST_SECONDS)
+            channel.prove(is_server=True)
+            request = channel.receive(_MOST_REQUEST_BYTES)
+            self._is_not_silent(channel)
+            channel.limit(None)
+            while True:
+                self._send(channel, *self._answered(request))
+                request = channel.receive(_MOST_REQUEST_BYTES)
+        except (OSError, EOFError):
+            pass  # The other rank is done, or nobody of ours.
+        finally:
+            self._is_not_silent(channel)
+            channel.close()
+            with self._changed:
+                self._open -= 1
+                self._changed.notify_all()
+
+    def _is_not_silent(self, channel: Channel) -> None:
+        with self._changed:
+            if channel in self._silent:
+                self._silent.remove(channel)
+
+    def _send(self, channel: Channel, head: Head, arrays: List[Any]) -> None:
+        parts = [memoryview(_as_bytes(array)) for array in arrays]
+        sent = dict(head, **{_SIZES: [len(part) for part in parts]})
+        channel.send(json.dumps(sent).encode("utf-8"))
+        for part in parts:
+            channel.send(part)
+
+    def _answered(self, request: bytes) -> Answer:
+        try:
+            return self._handle(json.loads(request.decode("utf-8")))
         except Exception as error:  # raised again where it was asked for
             return {_ERROR: "{}: {}".format(type(error).__name__, error)}, []
+
+
+def _guarded_host(store: Store) -> str:
+    if secret_of_ranks() is None:
+        raise tf.errors.FailedPreconditionError(
+            None,
+            None,
+            "ranks on several machines give each other rows over TCP, and nobody else may ask for "
+            "them: set {} to a long random text where horovodrun is started, which hands it "
+            "on".format(SECRET),
+        )
+    return store.host()
 
 
 class AskedRanks:
@@ -95,13 +147,21 @@ class AskedRanks:
       store: Where their addresses are.
       check: Raises an error if there is no point in waiting for a rank.
       purpose: What it is for: what follows "rank R ... , for which".
+      most_seconds: How long to wait for a rank that is not where it can answer.
     """
 
-    def __init__(self, store: Store, check: Callable[[], None], purpose: str) -> None:
+    def __init__(
+        self,
+        store: Store,
+        check: Callable[[], None],
+        purpose: str,
+        most_seconds: float = _MOST_SECONDS,
+    ) -> None:
         self._store = store
         self._check = check
         self._purpose = purpose
-        self._open: Dict[int, Connection] = {}
+        self._most_seconds = most_seconds
+        self._open: Dict[int, Channel] = {}
 
     def __enter__(self) -> AskedRanks:
         return self
@@ -134,7 +194,7 @@ class AskedRanks:
         return {rank: self._received(rank, request) for rank, request in requests.items()}
 
     def _received(self, rank: int, request: Head) -> Tuple[Head, List[bytes]]:
-        wait = _LimitedWait(self._purpose)
+        wait = _LimitedWait(self._purpose, self._most_seconds)
         while True:
             head, parts = self._receive(rank)
             if _ERROR in head:
@@ -148,31 +208,36 @@ class AskedRanks:
 
     def _send(self, rank: int, request: Head) -> None:
         try:
-            self._connection(rank).send_bytes(json.dumps(request).encode("utf-8"))
-        except (OSError, EOFError, AuthenticationError) as error:
+            self._connection(rank).send(json.dumps(request).encode("utf-8"))
+        except (OSError, EOFError) as error:
             raise self._gone(rank, error) from error
 
     def _receive(self, rank: int) -> Tuple[Head, List[bytes]]:
         connection = self._open[rank]
         try:
-            while not connection.poll(_LOOK_SECONDS):
+            while not connection.has_message(_LOOK_SECONDS):
                 self._check()
-            head = json.loads(connection.recv_bytes())
-            return head, [connection.recv_bytes() for _ in head[_SIZES]]
+            head = json.loads(connection.receive().decode("utf-8"))
+            return head, [connection.receive() for _ in head[_SIZES]]
         except (OSError, EOFError) as error:
             raise self._gone(rank, error) from error
 
-    def _connection(self, rank: int) -> Connection:
+    def _connection(self, rank: int) -> Channel:
         if rank not in self._open:
-            found = json.loads(self._place(rank).decode("utf-8"))
-            self._open[rank] = Client(
-                (found["host"], found["port"]), authkey=bytes.fromhex(found["key"])
-            )
+            self._open[rank] = self._connected(rank)
         return self._open[rank]
+
+    def _connected(self, rank: int) -> Channel:
+        for _ in range(_ATTEMPTS - 1):
+            # It makes room for others before this rank has proven what it is.
+            with contextlib.suppress(EOFError):
+                return connected(json.loads(self._place(rank).decode("utf-8")))
+            self._check()
+        return connected(json.loads(self._place(rank).decode("utf-8")))
 
     def _place(self, rank: int) -> bytes:
         """Where a rank answers, once it does."""
-        wait = _LimitedWait(self._purpose)
+        wait = _LimitedWait(self._purpose, self._most_seconds)
         while True:
             place = self._store.get(_place_key(rank), _LOOK_SECONDS)
             if place is not None:
@@ -189,8 +254,9 @@ class AskedRanks:
 class _LimitedWait:
     """For another rank: with a line if it takes long, and with a limit."""
 
-    def __init__(self, purpose: str) -> None:
+    def __init__(self, purpose: str, most_seconds: float) -> None:
         self._purpose = purpose
+        self._most_seconds = most_seconds
         self._begun = time.monotonic()
         self._noted = False
 
@@ -202,7 +268,7 @@ class _LimitedWait:
         """
         waited = time.monotonic() - self._begun
         text = "{}, for which {} waits".format(lacks, self._purpose)
-        if waited > _MOST_SECONDS:
+        if waited > self._most_seconds:
             raise tf.errors.DeadlineExceededError(None, None, text)
         if waited > _NOTED_SECONDS and not self._noted:
             self._noted = True

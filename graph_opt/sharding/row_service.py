@@ -7,16 +7,17 @@ others for their rows, and a rank that restores tells the others from which file
 from __future__ import annotations
 
 import contextlib
-import json
+import math
 import threading
 import time
-from typing import Any, Callable, Iterator, List, Optional
+from typing import Any, Callable, Iterator, List, Optional, Set
 
 from graph_opt.compat import tf
 from graph_opt.reporting.stderr import say
 from graph_opt.sharding.held_sessions import HeldSession, HeldSessions, Moment
 from graph_opt.sharding.rank_failure import FailureBoard
 from graph_opt.sharding.rank_shares import share_of_plain
+from graph_opt.sharding.restored_agreement import RestoredAgreement
 from graph_opt.sharding.restored_rows import (
     FILE,
     TENSORS,
@@ -30,7 +31,8 @@ from graph_opt.sharding.share_files import LENT, LENT_ENDS, LentFiles
 from graph_opt.sharding.store import Store
 from graph_opt.sharding.whole_tables import Place
 
-ROWS, SHARES, STATE, RESTORE = "rows", "shares", "state", "restore"
+ROWS, SHARES, STATE, RESTORE, AGREE = "rows", "shares", "state", "restore", "agree"
+RESTORED = "restored"
 _YES, _NO = b"+", b"-"
 _ANSWER_SECONDS = 1.0
 _LOOK_SECONDS = 0.25
@@ -69,6 +71,8 @@ class RowService:
         self._check = check
         self._in_step = in_step
         self._lent = LentFiles()
+        self._announced: Set[str] = set()
+        self._agreement = RestoredAgreement(size)
         self._sharing = threading.Lock()
         self._server: Optional[RowServer] = None
         self._served = time.monotonic()
@@ -77,7 +81,7 @@ class RowService:
         """Called before each step of a session whose graph has divided tables."""
         held = self.sessions.hold(session)
         if self._server is None:
-            self._server = RowServer(self._store, self.rank, self._answer)
+            self._server = RowServer(self._store, self.rank, self.size, self._answer)
         return held
 
     @contextlib.contextmanager
@@ -98,6 +102,7 @@ class RowService:
         Before its first step with messages, all ranks say what they have restored. Later ones are
         told at once, as no rank can be ahead.
         """
+        self._announced.add(restored.prefix)
         held.restored.append(restored)
         if held.steps == 0:
             return
@@ -133,7 +138,15 @@ class RowService:
         self._served = time.monotonic()
         kind = request["ask"]
         if kind in (TENSORS, FILE):
+            self._check_announced(request["prefix"])
             return answer_for_file(request)
+        if kind == AGREE:
+            every = self._agreement.say(
+                request["session"], request["rank"], request[RESTORED], _ANSWER_SECONDS
+            )
+            if every is None:
+                return {WAIT: "has not been told by all ranks what they have restored"}, []
+            return {RESTORED: every}, []
         if kind in (LENT, LENT_ENDS):
             return self._lent.answer(request)
         if kind == STATE:
@@ -152,6 +165,11 @@ class RowService:
             time.sleep(_LOOK_SECONDS)
             return {WAIT: "has not initialized '{}' yet".format(place.variable)}, []
         return {}, [held.rows.read(place, request["first"], request["count"])[1]]
+
+    def _check_announced(self, prefix: str) -> None:
+        """Other ranks get what this one has told them to restore, and no other file."""
+        if prefix not in self._announced:
+            raise PermissionError("{!r} was not restored here".format(prefix))
 
     def _state(self, number: int) -> Head:
         for held in self.sessions.numbered:
@@ -194,9 +212,7 @@ class RowService:
     # What all ranks do together.
 
     def _agree_on_restored(self, held: HeldSession) -> None:
-        mine = [restored.plain() for restored in held.restored]
-        name = "restored_{}".format(held.number)
-        every = self._gathered(name, json.dumps(mine).encode("utf-8"))
+        every = self._told_by_all(held.number, [one.plain() for one in held.restored])
         have = {name for restored in held.restored for name in restored.variables}
         # Of what a rank has restored twice, the last one counts.
         for plain in (one for of_rank in every for one in reversed(of_rank)):
@@ -212,22 +228,16 @@ class RowService:
         except (OSError, ValueError) as error:
             raise tf.errors.UnknownError(None, None, str(error)) from error
 
-    def _gathered(self, name: str, mine: bytes) -> List[Any]:
-        """What all ranks say, by rank."""
-        if self.rank == 0:
-            every = [json.loads(mine.decode("utf-8"))]
-            for rank in range(1, self.size):
-                said = self._wait_for("{}_{}".format(name, rank))
-                every.append(json.loads(said.decode("utf-8")))
-            self._store.set(name, json.dumps(every).encode("utf-8"))
-            return every
-        self._store.set("{}_{}".format(name, self.rank), mine)
-        found: List[Any] = json.loads(self._wait_for(name).decode("utf-8"))
-        return found
-
-    def _wait_for(self, key: str) -> bytes:
+    def _told_by_all(self, session: Optional[int], mine: List[Any]) -> List[Any]:
+        """What all ranks have restored, by rank."""
+        if self.rank:
+            request = {"ask": AGREE, "session": session, "rank": self.rank, RESTORED: mine}
+            purpose = "rank {} begins to train".format(self.rank)
+            with AskedRanks(self._store, self._check, purpose, math.inf) as asked:
+                every: List[Any] = asked.ask(0, request)[0][RESTORED]
+                return every
         while True:
-            said = self._store.get(key, _LOOK_SECONDS)
+            said = self._agreement.say(session, 0, mine, _LOOK_SECONDS)
             if said is not None:
                 return said
             self._check()

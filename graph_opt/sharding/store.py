@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 _ADDRESS = "HOROVOD_GLOO_RENDEZVOUS_ADDR"
 _PORT = "HOROVOD_GLOO_RENDEZVOUS_PORT"
+_SIZE, _LOCAL_SIZE = "HOROVOD_SIZE", "HOROVOD_LOCAL_SIZE"
 _SCOPE = "graph_opt"
 _LOOPBACK = "127.0.0.1"
 _POLL_SECONDS = 0.02
@@ -54,6 +55,11 @@ class Store(abc.ABC):
     def host(self) -> str:
         """The address under which this rank's machine is reached by the others."""
 
+    @property
+    def is_of_one_machine(self) -> bool:
+        """Whether all ranks are on this one."""
+        return True
+
 
 class InProcessStore(Store):
     """A store for ranks that are threads of one process."""
@@ -86,12 +92,16 @@ class RendezvousStore(Store):
       address: Its host.
       port: Its port.
       scope: Keys of other scopes are apart; Horovod itself uses `global`, `local_...`, `cross_...`.
+      of_one_machine: Whether all ranks are on this one.
     """
 
-    def __init__(self, address: str, port: int, scope: str = _SCOPE) -> None:
+    def __init__(
+        self, address: str, port: int, scope: str = _SCOPE, of_one_machine: bool = True
+    ) -> None:
         self._address = address
         self._port = port
         self._scope = scope
+        self._of_one_machine = of_one_machine
 
     def set(self, key: str, value: bytes) -> None:
         """See `Store`."""
@@ -126,6 +136,11 @@ class RendezvousStore(Store):
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
             probe.connect((self._address, self._port))  # of datagrams: nothing is sent
             return str(probe.getsockname()[0])
+
+    @property
+    def is_of_one_machine(self) -> bool:
+        """See `Store`."""
+        return self._of_one_machine
 
     def _request(self, method: str, key: str, body: Optional[bytes] = None) -> Tuple[int, bytes]:
         for _ in range(_ATTEMPTS - 1):
@@ -167,4 +182,5 @@ def launchers_store() -> Optional[Store]:
     address, port = os.environ.get(_ADDRESS), os.environ.get(_PORT)
     if not address or not port or not port.isdigit():
         return None
-    return RendezvousStore(address, int(port))
+    of_one_machine = os.environ.get(_SIZE) == os.environ.get(_LOCAL_SIZE)
+    return RendezvousStore(address, int(port), of_one_machine=of_one_machine)
