@@ -12,6 +12,7 @@ from graph_opt.reporting.report import Report
 from graph_opt.session.live import optimize_graph
 from tests.passes import models
 
+pytestmark = pytest.mark.grappler
 ROWS = 50_000
 
 
