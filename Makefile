@@ -72,7 +72,7 @@ test: $(VENV)/.tests-compiled ## Run the quick tests
 # With all extras, as tests of what is not installed are skipped.
 test-slow: $(VENV)/.tests-compiled $(VENV)/.with-bench $(VENV)/.with-docs $(VENV)/.with-horovod ## Run the slow tests, or a SHARE=3/8 of them
 	@failed=0; \
-	$(PYTEST) $(PARALLEL) $(IN_SHARE) -m "slow and not alone" tests || failed=1; \
+	$(PYTEST) $(PARALLEL) $(IN_SHARE) --durations=10 --durations-min=30 -m "slow and not alone" tests || failed=1; \
 	$(PYTEST) $(IN_SHARE) -m "slow and alone" tests || failed=1; \
 	exit $$failed
 
