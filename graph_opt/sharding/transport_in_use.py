@@ -20,6 +20,7 @@ SINGLE = "single"
 _RANKS_OF_LAUNCHERS = ("HOROVOD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
 _HOROVOD_MODULE = "horovod.tensorflow"
 
+_alone = OneRank()
 _process: Optional[Transport] = None
 _comm_tool: Optional[str] = None
 _of_thread = threading.local()
@@ -89,14 +90,12 @@ def transport_in_use() -> Transport:
     Raises:
       RuntimeError: Nobody has chosen, and there are several ranks.
     """
-    global _process
-    if _in_use() is None:
-        if max(launched_ranks(), _ranks_of_horovod()) > 1:
-            raise RuntimeError("call sok.init(), or sok.Init() of release 1, first")
-        _process = OneRank()  # which leaves the choice to a later `reach_ranks`
     transport = _in_use()
-    assert transport is not None
-    return transport
+    if transport is not None:
+        return transport
+    if max(launched_ranks(), _ranks_of_horovod()) > 1:
+        raise RuntimeError("call sok.init(), or sok.Init() of release 1, first")
+    return _alone  # which leaves the choice to a later `reach_ranks`
 
 
 def transport_if_chosen() -> Optional[Transport]:
