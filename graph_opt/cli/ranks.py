@@ -14,6 +14,7 @@ from graph_opt.cli.script_command import command_of, given_script
 from graph_opt.cli.started_processes import pass_on_to_several
 from graph_opt.cli.watched_program import say
 from graph_opt.launch.rank_group import RankGroup
+from graph_opt.reporting.tables import counted
 
 # Horovod looks for messages once in so many milliseconds (its default: 1), and ends the ranks when
 # one has kept the others waiting for so many seconds (its default: never).
@@ -35,7 +36,7 @@ def _launch(options: argparse.Namespace, given: Optional[bytes]) -> int:
         shared = pass_on_to_several(options)
         settings = {name: os.environ.get(name, value) for name, value in SETTINGS.items()}
         said = ", ".join("{}={}".format(*setting) for setting in settings.items())
-        say("{} ranks on this machine, with {}".format(options.num_ranks, said))
+        say("{} on this machine, with {}".format(counted(options.num_ranks, "rank"), said))
         environments: List[Dict[str, str]] = [
             {**shared, **settings, **of_rank} for of_rank in rendezvous.environments
         ]
