@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import pytest
+
 import graph_opt
 from graph_opt.compat import tf
 from graph_opt.reporting.warnings_given import forget_warnings, warnings_about, warnings_given
@@ -33,6 +35,8 @@ def config() -> Any:
     return extended
 
 
+@pytest.mark.slow
+@pytest.mark.alone
 def test_a_tiny_step_is_reported_not_to_benefit_from_running_ahead() -> None:
     forget_warnings()
     train = tiny_model()

@@ -25,6 +25,7 @@ def target() -> Iterator[str]:
         yield target
 
 
+@pytest.mark.grappler
 @pytest.mark.parametrize("resource", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_numbers_are_those_of_stock(target: str, resource: bool) -> None:
     build = models.usual_model("adam", resource)
