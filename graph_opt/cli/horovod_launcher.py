@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import threading
 from typing import Any, Dict, Iterator, List, NamedTuple
 
 from graph_opt.cli.exit_codes import WrongInput
@@ -38,6 +39,7 @@ def rendezvous_of(num_ranks: int) -> Iterator[Rendezvous]:
     try:
         runner: Any = importlib.import_module("horovod.runner.gloo_run")
         network: Any = importlib.import_module("horovod.runner.util.network")
+        http: Any = importlib.import_module("horovod.runner.http.http_server")
     except ImportError as error:
         raise WrongInput(_NONE.format(num_ranks, error)) from error
     interfaces = network.get_local_intfs()
@@ -45,9 +47,12 @@ def rendezvous_of(num_ranks: int) -> Iterator[Rendezvous]:
     slots = runner.get_host_assignments(
         runner.parse_hosts("{}:{}".format(_THIS_MACHINE, num_ranks)), num_ranks
     )
-    server = runner.RendezvousServer()
-    port = server.start()
+    # Horovod's own server listens on all addresses, and takes and gives to anybody what is in it.
+    server = http.RendezvousHTTPServer((address, 0), http.RendezvousHandler, 0)
     server.init(slots)
+    thread = threading.Thread(target=server.serve_forever, name="rendezvous", daemon=True)
+    thread.start()
+    port = server.server_address[1]
     of_all = runner.create_run_env_vars(address, interfaces, port)
     try:
         yield Rendezvous(
@@ -55,7 +60,9 @@ def rendezvous_of(num_ranks: int) -> Iterator[Rendezvous]:
             RendezvousStore(address, port),
         )
     finally:
-        server.stop()
+        server.shutdown()
+        thread.join()
+        server.server_close()
 
 
 def _texts(values: Dict[str, Any]) -> Dict[str, str]:

@@ -180,3 +180,12 @@ def test_each_rank_is_told_its_place_and_where_the_others_are() -> None:
         assert {one["HOROVOD_SIZE"] for one in rendezvous.environments} == {"3"}
         rendezvous.store.set("key", b"value")
         assert rendezvous.store.get("key") == b"value"
+
+
+def test_only_this_machine_reaches_what_ranks_leave_for_each_other() -> None:
+    pytest.importorskip("horovod.runner")
+    with rendezvous_of(2) as rendezvous:
+        (port,) = {one["HOROVOD_GLOO_RENDEZVOUS_PORT"] for one in rendezvous.environments}
+        listening = [line.split()[1] for line in Path("/proc/net/tcp").open() if " 0A " in line]
+    of_port = [place for place in listening if place.endswith(":{:04X}".format(int(port)))]
+    assert of_port == ["0100007F:{:04X}".format(int(port))]
