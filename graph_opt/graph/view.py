@@ -21,7 +21,7 @@ import numpy as np
 
 from graph_opt.compat import tf
 from graph_opt.compat.op_definitions import output_dtypes
-from graph_opt.graph.elided_values import is_elided
+from graph_opt.graph.constant_values import constant_value
 
 # A while loop's back edge, the only legal cycle of a GraphDef.
 BACK_EDGE_SOURCES = frozenset(["NextIteration", "RefNextIteration"])
@@ -102,7 +102,7 @@ class GraphView:
         for name, node in self.nodes.items():
             self._connect(name, node)
         self._dtypes: Dict[str, Optional[List[int]]] = {}
-        self._constants: Dict[str, np.ndarray] = {}
+        self._constants: Dict[str, Optional[np.ndarray]] = {}
         self._order: Optional[Tuple[str, ...]] = None
 
     def _add(self, node: Any) -> None:
@@ -329,10 +329,10 @@ class GraphView:
     def constant(self, tensor: TensorRef) -> Optional[np.ndarray]:
         """Value of a Const, possibly followed by Identity nodes; else None."""
         name = self.through_identity(tensor).node
-        if self._ops[name] != "Const" or is_elided(self.nodes[name]):
+        if self._ops[name] != "Const":
             return None
         if name not in self._constants:
-            self._constants[name] = tf.make_ndarray(self.nodes[name].attr["value"].tensor)
+            self._constants[name] = constant_value(self.nodes[name])
         return self._constants[name]
 
     def predecessors(self, name: str) -> List[str]:

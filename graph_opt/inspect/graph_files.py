@@ -18,7 +18,7 @@ from graph_opt.inspect.binary_graphs import (
     read_meta_graph,
     read_saved_model_places,
 )
-from graph_opt.inspect.graph_parts import EVERYTHING, GraphParts, Limits
+from graph_opt.inspect.graph_parts import EVERYTHING, GraphParts, Limits, NotAGraph
 from graph_opt.inspect.graph_paths import graph_path
 from graph_opt.inspect.opened_files import OpenedFile, Progress, Unusable, is_onnx, opened
 from graph_opt.inspect.text_messages import TextError, parse_text
@@ -149,6 +149,8 @@ def _read(
         ) from error
     except TextError as error:
         raise _invalid(_no_text_proto(name, error)) from error
+    except NotAGraph as error:
+        raise _invalid("{}: truncated, or not a GraphDef: {}".format(name, error)) from error
     except FileNotFoundError as error:
         raise tf.errors.NotFoundError(None, None, "{}: no such file".format(name)) from error
     except PermissionError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import re
 import resource
 import signal
 import traceback
@@ -148,3 +149,27 @@ def test_what_ends_the_process_of_a_command_is_an_error_like_any_other(tmp_path:
     assert in_child_process(aborts, crashed) == 2
     assert in_child_process(lambda: 1, crashed) == 1
     assert told == ["SIGABRT"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "word"),
+    [
+        ('op: "Identity"', 'op: ""', "a node has no name or no op"),
+        (
+            "dtype: DT_INT32\n      tensor_shape",
+            "dtype: DT_INVALID\n      tensor_shape",
+            "no value",
+        ),
+    ],
+)
+def test_texts_of_no_graph_are_an_error(
+    old: str, new: str, word: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    TARGETS["text"].make(tmp_path)
+    path = tmp_path / "f"
+    text = path.read_text("utf-8")
+    replaced = re.sub(re.sub(r"\s+", r"\\s+", old), new, text)
+    assert replaced != text
+    path.write_text(replaced, "utf-8")
+    assert main(["inspect", str(path)]) == 2
+    assert word in capsys.readouterr().err
