@@ -8,6 +8,7 @@ Example:
   >>> options.do_async_embedding = True
   >>> options.async_embedding_options.threads_num = 1
   >>> options.async_embedding_options.capacity = 2
+  >>> options.async_embedding_options.infer_io_stage = True
   >>> with graph_opt.train.MonitoredTrainingSession(config=config) as session:
   ...     while not session.should_stop():
   ...         session.run(train_op)

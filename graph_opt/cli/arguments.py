@@ -373,5 +373,8 @@ def _add_config(command: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         help="one option, by its name (threads_num=2) or its full path; may be repeated, overrides "
-        "--config. Without --config, the defaults are " + " ".join(DEFAULTS),
+        "--config. Without --config, the defaults are "
+        + " ".join(DEFAULTS)
+        + "; lookups run ahead "
+        "only if no setting turns on an optimization, or one turns on this",
     )

@@ -8,7 +8,7 @@ from typing import Any
 from graph_opt.cli.arguments import DEFAULTS
 from graph_opt.compat import tf
 from graph_opt.config import merge
-from graph_opt.config.options import session_options
+from graph_opt.config.options import SWITCHES, session_options
 from graph_opt.config.settings import settings_config
 from graph_opt.config.text import parse_config
 
@@ -59,9 +59,15 @@ def _fails(config: Any) -> bool:
 
 
 def default_config(options: argparse.Namespace) -> Any:
-    """The defaults: prefetching, unless there is a config file.
+    """The defaults: prefetching, unless there is a config file, or settings say what to do.
 
     Returns:
       A `graph_opt.ConfigProto`; None if `--config` names a file.
     """
-    return settings_config(DEFAULTS) if options.config is None else None
+    if options.config is not None:
+        return None
+    config = settings_config(DEFAULTS)
+    given = settings_config(options.settings).graph_options.optimizer_options
+    if any(getattr(given, switch) for switch in SWITCHES):
+        config.graph_options.optimizer_options.ClearField("do_async_embedding")
+    return config

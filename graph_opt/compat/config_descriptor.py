@@ -43,7 +43,7 @@ class NewField(NamedTuple):
     repeated: bool = False
 
 
-def extended_messages(fields: Sequence[NewField]) -> Dict[str, Any]:
+def extended_messages(fields: Sequence[NewField], module: str) -> Dict[str, Any]:
     """Classes of TensorFlow's config messages with `fields` added.
 
     New scalar fields know whether they were set (`HasField`); on the wire they are plain proto3
@@ -51,6 +51,7 @@ def extended_messages(fields: Sequence[NewField]) -> Dict[str, Any]:
 
     Args:
       fields: What to add, in the order of declaration.
+      module: Name of the module that has the classes.
 
     Returns:
       Message class by name: "ConfigProto", "GraphOptions", "OptimizerOptions", "RunOptions" and one
@@ -69,7 +70,16 @@ def extended_messages(fields: Sequence[NewField]) -> Dict[str, Any]:
     pool = descriptor_pool.Default()
     pool.AddSerializedFile(file.SerializeToString())
     names = [message.name for message in file.message_type]
-    return {name: _message_class(pool, name) for name in names}
+    return {name: _in_module(module, _message_class(pool, name)) for name in names}
+
+
+def _in_module(module: str, message: Any) -> Any:
+    """Says where a class is, and those within it: `help` and the like ask every class."""
+    message.__module__ = module
+    for nested in message.DESCRIPTOR.nested_types:
+        if not nested.GetOptions().map_entry:
+            _in_module(module, getattr(message, nested.name))
+    return message
 
 
 def _own_file(stock: Any) -> Any:

@@ -7,6 +7,7 @@ Example:
   >>> optimizer_options.do_async_embedding = True
   >>> optimizer_options.async_embedding_options.threads_num = 1
   >>> optimizer_options.async_embedding_options.capacity = 2
+  >>> optimizer_options.async_embedding_options.infer_io_stage = True
 """
 
 from __future__ import annotations

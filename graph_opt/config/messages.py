@@ -13,7 +13,7 @@ from graph_opt.compat import tf
 from graph_opt.compat.config_descriptor import extended_messages
 from graph_opt.config.schema import FIELDS
 
-_CLASSES = extended_messages(FIELDS)
+_CLASSES = extended_messages(FIELDS, __name__)
 
 ConfigProto: Any = _CLASSES["ConfigProto"]
 GraphOptions: Any = _CLASSES["GraphOptions"]

@@ -14,7 +14,7 @@ SCRIPTS = Path(__file__).resolve().parent / "scripts"
 FUSED = ("--set", "do_group_embedding=true")
 BOTH = (*FUSED, "--set", "do_async_embedding=true", "--set", "infer_io_stage=true",
         "--set", "threads_num=2", "--set", "capacity=3")  # fmt: skip
-ONLY_FUSED = (*FUSED, "--set", "do_async_embedding=false")
+ONLY_FUSED = FUSED
 
 
 def check(folder: Path, *arguments: str, **environment: str) -> Ended:

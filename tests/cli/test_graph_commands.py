@@ -140,8 +140,8 @@ def test_a_rewritten_graph_is_not_rewritten_again(
     assert "out.pb: the graph was rewritten before" in error and error.count("\n") == 1
 
 
-BOTH = ["--set", "do_group_embedding=true"]
-FUSED_ONLY = [*BOTH, "--set", "do_async_embedding=false"]
+FUSED_ONLY = ["--set", "do_group_embedding=true"]
+BOTH = [*FUSED_ONLY, "--set", "do_async_embedding=true"]
 
 
 @pytest.mark.parametrize("options", [[], BOTH, FUSED_ONLY], ids=["async", "both", "fused"])

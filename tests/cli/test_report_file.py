@@ -19,7 +19,7 @@ from tests.report_page.page_models import content_of
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SCRIPT = Path(__file__).resolve().parent / "scripts" / "reported.py"
-SETTINGS = ["--set", "do_group_embedding=true"]
+SETTINGS = ["--set", "do_group_embedding=true", "--set", "do_async_embedding=true"]
 MOVED = "2 of 2 lookups run ahead of the step"
 FED = "0 of 2 lookups run ahead of the step, 2 left as they are (placeholder_upstream)"
 

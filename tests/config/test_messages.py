@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import pydoc
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from google.protobuf import text_format
 from hypothesis import given
 from hypothesis import strategies as st
 
+import graph_opt
 from graph_opt.compat import tf
 from graph_opt.compat.config_descriptor import NewField, extended_messages
 from graph_opt.config import ConfigProto, GraphOptions, OptimizerOptions, extend, merge, to_stock
@@ -185,10 +187,16 @@ def test_field_7_is_tensorflows_and_op_fusion_never_uses_it() -> None:
 
 def test_a_field_that_collides_with_tensorflows_is_an_error_with_both_names() -> None:
     with pytest.raises(ValueError, match=r"'opt_level' = 3.*'mine' = 3"):
-        extended_messages([NewField("OptimizerOptions", "mine", 3, "bool")])
+        extended_messages([NewField("OptimizerOptions", "mine", 3, "bool")], __name__)
 
 
 def test_importing_the_config_room_patches_nothing() -> None:
     assert tf.ConfigProto is not ConfigProto
     assert not hasattr(tf.OptimizerOptions, "do_async_embedding")
     assert ConfigProto.DESCRIPTOR.full_name == "graph_opt.ConfigProto"
+
+
+def test_help_describes_the_package_and_its_messages() -> None:
+    assert "do_async_embedding" in pydoc.render_doc(graph_opt, renderer=pydoc.plaintext)
+    assert "MergeFrom" in pydoc.render_doc(graph_opt.ConfigProto, renderer=pydoc.plaintext)
+    assert graph_opt.ConfigProto.Experimental.__module__ == "graph_opt.config.messages"
