@@ -6,6 +6,7 @@ import dataclasses
 import time
 from typing import Any, Callable, Dict, NamedTuple, Tuple
 
+from graph_opt.config.micro_batches import BATCHES, EITHER
 from graph_opt.config.options import SessionOptions, session_options
 from graph_opt.graph.collection import collection_paused
 from graph_opt.graph.rewrite import Rewrite, apply_to_graph_def
@@ -57,6 +58,12 @@ PASSES = (
     Pass(pack_dense, "late: it packs what main still exchanges with servers"),
     Pass(pipeline_dense, "then: it moves messages from steps of main to a stage"),
     Pass(protect_gathers, "last: lookups that are still TensorFlow's own and stay in main"),
+)
+
+
+_BATCHES_INSTEAD = (
+    "micro_batch_num: rows of a batch depend on each other here, so each step trains on {} batches "
+    "by the sum of their gradients, as in DeepRec; micro_batch_rule: 'parts' keeps to one batch"
 )
 
 
@@ -127,8 +134,26 @@ def plan(graph_def: Any, options: SessionOptions) -> Planned:
     """Runs the passes; raises the same errors as `optimize_graph_def`."""
     if not options.ask_for_anything:
         return Planned((), UNCHANGED, Report(warnings=tuple(options.warnings)))
-    started = time.perf_counter()
     load_library()  # Our ops must be registered before their dtypes are looked up.
+    planned = _planned(graph_def, options)
+    wanted = options.micro_batches
+    if wanted is None or wanted.rule != EITHER or not _has_mixed_rows(planned.report):
+        return planned
+    batches = dataclasses.replace(wanted, rule=BATCHES)
+    other = _planned(graph_def, dataclasses.replace(options, micro_batches=batches))
+    if not other.report.micro_batches:
+        return planned
+    warnings = (*other.report.warnings, _BATCHES_INSTEAD.format(wanted.number))
+    report = dataclasses.replace(other.report, warnings=warnings)
+    return dataclasses.replace(other, report=report)
+
+
+def _has_mixed_rows(report: Report) -> bool:
+    return any(refusal["code"] == "rows_mixed" for refusal in report.refusals)
+
+
+def _planned(graph_def: Any, options: SessionOptions) -> Planned:
+    started = time.perf_counter()
     state = PassState.of(graph_def)
     moved_by: Dict[Tuple[str, int], Tuple[str, ...]] = {}
     for one in PASSES:

@@ -8,7 +8,7 @@ import os
 import sys
 import threading
 import weakref
-from typing import Any, Callable, Deque, List, MutableMapping, Optional, Tuple
+from typing import Any, Callable, Deque, Iterator, List, MutableMapping, Optional, Tuple
 
 from graph_opt.reporting.report import Report
 from graph_opt.reporting.session_report import TASK, ProcessReport, SessionReport
@@ -21,6 +21,11 @@ from graph_opt.sharding.own_rows import layers_were_used
 # Some processes open sessions indefinitely, such as one that evaluates every checkpoint.
 _MAX_SESSIONS_KEPT = 200
 _RANK = "HOROVOD_RANK"
+_MICRO_BATCHES = "micro_batch_num: "
+_ONE_BATCH = (
+    "micro_batch_num has no effect: each step trains on one whole batch, which is a small one if "
+    "the script has divided its batch size by that number, as scripts for DeepRec do"
+)
 _NONE_RAN = (
     "no session ran in this process, so nothing was optimized: graph_opt works on the graphs of "
     "tf.compat.v1 sessions, and leaves eager code and tf.function as they are"
@@ -74,6 +79,8 @@ def note_session(session: Any, report: Optional[Report]) -> None:
         _log.sessions.append(noted)
         more = "; " + _log.read_more if details_wanted(report) else ""
         say(noted.title + more)
+        for line in _apart(report):
+            say("session {}: {}".format(_log.count, line))
         listeners = list(_log.listeners)
     for listener in listeners:
         listener()
@@ -122,6 +129,13 @@ def tell_more_by(read_more: str, listener: Optional[Callable[[], None]] = None) 
         _log.read_more = read_more
         if listener is not None:
             _log.listeners.append(listener)
+
+
+def _apart(report: Report) -> Iterator[str]:
+    """What a line of its own says: what a step trains on is other than the script may expect."""
+    yield from (line for line in report.warnings if line.startswith(_MICRO_BATCHES))
+    if any(line.startswith(_MICRO_BATCHES) for line in report.left_alone):
+        yield _ONE_BATCH
 
 
 def _is_known(graph: Any, report: Report) -> bool:

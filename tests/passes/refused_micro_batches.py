@@ -13,6 +13,7 @@ def in_micro_batches(rule: str = "parts") -> Any:
     """A config that asks for two."""
     made = ConfigProto()
     made.graph_options.optimizer_options.micro_batch_num = 2
+    made.graph_options.optimizer_options.micro_batch_rule = "parts"
     made.graph_options.optimizer_options.micro_batch_rule = rule
     return made
 

@@ -21,7 +21,7 @@ from typing import AbstractSet, Dict, List, NamedTuple, Optional, Set, Tuple
 
 from graph_opt.compat.op_definitions import is_stateful
 from graph_opt.compat.stateful_ops import ONCE_A_BATCH, VARIABLES
-from graph_opt.config.micro_batches import PARTS
+from graph_opt.config.micro_batches import BATCHES
 from graph_opt.config.options import SessionOptions
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.rewrite import ControlEdit, InputEdit, Rewrite
@@ -67,7 +67,7 @@ def micro_batches(state: PassState, options: SessionOptions) -> PassState:
       FailedPreconditionError: They are divided already.
     """
     wanted = options.micro_batches
-    if wanted is None or wanted.rule != PARTS:
+    if wanted is None or wanted.rule == BATCHES:
         return state
     view = state.view
     divided = marked(view, DIVIDED_BATCH, "NoOp")

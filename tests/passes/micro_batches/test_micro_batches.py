@@ -24,7 +24,7 @@ Loss = Callable[[Any, Any], Any]
 def config(number: int, grouped: bool = False) -> Any:
     made = ConfigProto()
     options = made.graph_options.optimizer_options
-    options.micro_batch_num = number
+    options.micro_batch_num, options.micro_batch_rule = number, "parts"
     options.do_group_embedding = grouped
     return made
 

@@ -271,3 +271,26 @@ def test_queues_are_pulled_too(ahead: bool) -> None:
             value -= rate * 2 * np.mean(residual * (part % 5))
         np.testing.assert_allclose(found_value, value, 1e-5)
     assert len(batches) == 3
+
+
+def test_batches_that_cannot_be_divided_are_summed_unless_told_otherwise(capfd: Any) -> None:
+    either, parts = config(2), config(2)
+    either.graph_options.optimizer_options.micro_batch_rule = ""
+    parts.graph_options.optimizer_options.micro_batch_rule = "parts"
+    given = normalized, OPTIMIZERS["adagrad"]
+    summed = found(*given, lambda: dataset(8), same, either, 4)
+    assert_same(summed, expected(*given, 2, lambda: dataset(8), same, 4))
+    told = capfd.readouterr().err
+    assert "as in DeepRec; micro_batch_rule: 'parts' keeps to one batch\n" in told
+    whole = found(*given, lambda: dataset(8), same, parts, 4)
+    assert whole.rows == expected(*given, 1, lambda: dataset(8), same, 4).rows
+    told = capfd.readouterr().err
+    assert "micro_batch_num has no effect: each step trains on one whole batch" in told
+
+
+def test_batches_that_can_be_divided_are_unless_told_otherwise() -> None:
+    either = config(2)
+    either.graph_options.optimizer_options.micro_batch_rule = ""
+    divided = found(MODELS["ref"], OPTIMIZERS["adagrad"], lambda: dataset(8), same, either, 4)
+    assert divided.report is not None
+    assert divided.report.micro_batches.startswith("each batch in 2 micro-batches")
