@@ -14,10 +14,11 @@ from typing import Any, Dict, Optional
 from graph_opt.compat import tf
 from graph_opt.reporting.stderr import say
 from graph_opt.session.recovery import ANSWER_SECONDS, NOTED_SECONDS, stall_seconds
-from graph_opt.session.server_answers import silent_tasks
+from graph_opt.session.server_answers import NO_SUCH_TASK, silent_tasks
 
 # TensorFlow looks every 30 s, and each look takes a server some milliseconds.
 READY_SECONDS = 2.0
+_FIRST_WORKER = "/job:worker/task:0"
 _SILENT = (
     "the variables are not initialized, and {}, the chief, has not answered for {:.0f} s ({}): "
     "start it again, and it initializes them or restores the last checkpoint"
@@ -50,7 +51,12 @@ class ChiefWait:
         if self._chief is None or self._said:
             return
         start = time.monotonic()
-        if not silent_tasks(self._target, [self._chief], ANSWER_SECONDS):
+        silent = silent_tasks(self._target, [self._chief], ANSWER_SECONDS)
+        if silent.get(self._chief) == NO_SUCH_TASK:
+            # A script may have made the chief the first of its workers.
+            self._chief = _FIRST_WORKER if self._chief != _FIRST_WORKER else None
+            return
+        if not silent:
             self._silent_since = None
             return
         if self._silent_since is None:

@@ -13,11 +13,11 @@ from graph_opt.compat.sessions import unwatched_sessions
 from graph_opt.ops.late_threads import start_thread
 
 NO_ANSWER = "no answer"
+NO_SUCH_TASK = "the cluster has no such task"
 # A session without device_filters connects to all tasks of the cluster.
 OTHER_TASK = "a task that the graph does not use"
 _FIRST_PAUSE_SECONDS = 0.5
 _LONGEST_PAUSE_SECONDS = 5.0
-_LOST = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.DeadlineExceededError)
 
 # What TensorFlow puts around an error: "Graph execution error:", "2 root error(s) found.",
 # "(0) UNAVAILABLE: From /job:worker/replica:0/task:0:", nodes, and how the call failed.
@@ -31,7 +31,7 @@ _Answer = Tuple[str, str]
 
 
 def silent_tasks(target: str, tasks: Iterable[str], seconds: float) -> Dict[str, str]:
-    """Waits until all tasks have answered, or for so long.
+    """Waits until all tasks that the cluster has have answered, or for so long.
 
     Args:
       target: The session target, `grpc://HOST:PORT`.
@@ -47,6 +47,7 @@ def silent_tasks(target: str, tasks: Iterable[str], seconds: float) -> Dict[str,
       {'/job:ps/task:1': 'Connection refused'}
     """
     silent = {task: NO_ANSWER for task in sorted(tasks)}
+    unknown: Dict[str, str] = {}
     answers: queue.Queue[_Answer] = queue.Queue()
     stop = threading.Event()
     for task in silent:
@@ -57,15 +58,17 @@ def silent_tasks(target: str, tasks: Iterable[str], seconds: float) -> Dict[str,
     try:
         while silent:
             task, error = answers.get(timeout=max(0.0, deadline - time.monotonic()))
-            if error:
+            if error and error != NO_SUCH_TASK:
                 silent[task] = error
-            else:
-                del silent[task]
+                continue
+            del silent[task]
+            if error:
+                unknown[task] = error
     except queue.Empty:
         pass
     finally:
         stop.set()
-    return silent
+    return {**silent, **unknown}
 
 
 def _ask(target: str, task: str, answers: queue.Queue[_Answer], stop: threading.Event) -> None:
@@ -73,7 +76,7 @@ def _ask(target: str, task: str, answers: queue.Queue[_Answer], stop: threading.
     while not stop.is_set():
         error = _error_of(target, task)
         answers.put((task, error))
-        if not error:
+        if not error or error == NO_SUCH_TASK:
             return
         stop.wait(pause)  # Each attempt makes TensorFlow print some lines.
         pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
@@ -84,7 +87,9 @@ def _error_of(target: str, task: str) -> str:
     filters = [] if task == OTHER_TASK else [task]
     try:
         open_session(target, tf.ConfigProto(device_filters=filters), filters[0] if filters else "")
-    except _LOST as error:
+    except tf.errors.InvalidArgumentError:
+        return NO_SUCH_TASK  # An op cannot be placed there.
+    except tf.errors.OpError as error:
         return first_line(error)
     return ""
 

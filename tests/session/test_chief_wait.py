@@ -12,6 +12,7 @@ import pytest
 import graph_opt
 from graph_opt.compat import tf
 from graph_opt.session.chief_wait import chief_of
+from graph_opt.session.server_answers import NO_SUCH_TASK, silent_tasks
 from tests.session.parameter_servers import ParameterServer, free_addresses, parameter_servers
 
 WAIT_SECONDS = 200.0
@@ -62,6 +63,28 @@ def test_a_chief_that_is_gone_is_not_waited_for_longer_than_stall_seconds(
     with pytest.raises(tf.errors.DeadlineExceededError, match=message):
         with worker(cluster.target, stall_seconds=2) as session:
             session.run(step)
+
+
+@pytest.mark.slow
+def test_a_chief_may_be_the_first_worker_of_the_script(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As scripts of DeepRec's model zoo have it, while TF_CONFIG has a chief."""
+    server, chief, other = free_addresses(3)
+    given = {"ps": [server], "chief": [chief], "worker": [other]}
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": given}))
+    made = {"ps": [server], "worker": [chief, other]}
+    with parameter_servers(made, has_ops=[False]):
+        target = tf.train.Server(tf.train.ClusterSpec(made), "worker", 1).target
+        assert silent_tasks(target, ["/job:chief/task:0", "/job:ps/task:0"], WAIT_SECONDS) == {
+            "/job:chief/task:0": NO_SUCH_TASK
+        }
+        with tf.device(tf.train.replica_device_setter(1, worker_device="/job:worker/task:1")):
+            count = tf.get_variable("count", [], initializer=tf.zeros_initializer())
+            tf.train.get_or_create_global_step()
+            step = tf.assign_add(count, 1.0)
+        message = r"/job:worker/task:0, the chief, has not answered for \d+ s"
+        with pytest.raises(tf.errors.DeadlineExceededError, match=message):
+            with worker(target, stall_seconds=2) as session:
+                session.run(step)
 
 
 @pytest.mark.slow
