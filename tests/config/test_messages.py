@@ -197,6 +197,6 @@ def test_importing_the_config_room_patches_nothing() -> None:
 
 
 def test_help_describes_the_package_and_its_messages() -> None:
-    assert "do_async_embedding" in pydoc.render_doc(graph_opt, renderer=pydoc.plaintext)
-    assert "MergeFrom" in pydoc.render_doc(graph_opt.ConfigProto, renderer=pydoc.plaintext)
+    assert "do_async_embedding" in pydoc.plain(pydoc.render_doc(graph_opt))
+    assert "MergeFrom" in pydoc.plain(pydoc.render_doc(graph_opt.ConfigProto))
     assert graph_opt.ConfigProto.Experimental.__module__ == "graph_opt.config.messages"
