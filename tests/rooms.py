@@ -9,7 +9,7 @@ from typing import Dict, FrozenSet
 MAY_IMPORT: Dict[str, FrozenSet[str]] = {
     "compat": frozenset(),
     "config": frozenset({"ops.stage_spec"}),
-    "ops": frozenset(),
+    "ops": frozenset({"launch.other_checkouts"}),
     "graph": frozenset(),
     "rules": frozenset({"graph", "ops.optimizers"}),
     "reporting": frozenset(),

@@ -6,9 +6,10 @@ import ctypes
 import functools
 import os
 
+from graph_opt.launch.other_checkouts import REBUILD, missing_library
+
 LIBRARY_PATH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "libgraph_opt_network.so")
 
-_REBUILD = "run 'pip install .' in the project's directory (or 'make' in a checkout)"
 _ARGUMENTS = {  # as in ops_src/network/proxy_library.h
     "new": (ctypes.c_void_p, [ctypes.c_double, ctypes.c_double, ctypes.c_int]),
     "add_target": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p]),
@@ -31,15 +32,13 @@ def load_library(path: str = LIBRARY_PATH) -> ctypes.CDLL:
       >>> proxy = load_library().graph_opt_proxy_new(0.001, 0.0, 0)
     """
     if not os.path.exists(path):
-        raise ImportError(
-            "graph_opt's compiled network proxy is missing ({}): {}".format(path, _REBUILD)
-        )
+        raise ImportError(missing_library("network proxy is", path))
     try:
         library = ctypes.CDLL(path)
     except OSError as error:
         raise ImportError(
             "graph_opt's compiled network proxy ({}) does not load. {}. {}".format(
-                path, _REBUILD, error
+                path, REBUILD, error
             )
         ) from error
     for name, (result, arguments) in _ARGUMENTS.items():

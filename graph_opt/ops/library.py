@@ -8,10 +8,9 @@ from types import ModuleType
 from typing import Any, Callable, Optional, Sequence
 
 from graph_opt.compat import tf
+from graph_opt.launch.other_checkouts import REBUILD, missing_library
 
 LIBRARY_PATH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "libgraph_opt_ops.so")
-
-_REBUILD = "run 'pip install .' in the project's directory (or 'make' in a checkout)"
 
 _lock = threading.Lock()
 _library: Optional[ModuleType] = None
@@ -60,11 +59,11 @@ def op_for(tables: Sequence[tf.Tensor], name: str) -> Callable[..., Any]:
 
 def _load(path: str) -> ModuleType:
     if not os.path.exists(path):
-        raise ImportError("graph_opt's compiled ops are missing ({}): {}".format(path, _REBUILD))
+        raise ImportError(missing_library("ops are", path))
     try:
         return tf.load_op_library(path)
     except (tf.errors.OpError, OSError) as error:
         raise ImportError(
             "graph_opt's compiled ops ({}) do not load into TensorFlow {}, perhaps they were built "
-            "for another one: {}. {}".format(path, tf.VERSION, _REBUILD, error)
+            "for another one: {}. {}".format(path, tf.VERSION, REBUILD, error)
         ) from error
