@@ -32,7 +32,9 @@ def load_library(path: str = LIBRARY_PATH) -> ctypes.CDLL:
       >>> proxy = load_library().graph_opt_proxy_new(0.001, 0.0, 0)
     """
     if not os.path.exists(path):
-        raise ImportError(missing_library("network proxy is", path))
+        raise ImportError(
+            missing_library("graph_opt's compiled network proxy is missing ({})", path)
+        )
     try:
         library = ctypes.CDLL(path)
     except OSError as error:

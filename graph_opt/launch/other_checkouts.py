@@ -14,11 +14,11 @@ def missing_library(what: str, path: str) -> str:
     """What to say of a compiled library that is missing.
 
     Args:
-      what: What it is.
+      what: What is missing, with {} for the path.
       path: Where it should be, below the package's folder.
     """
     taken = os.path.dirname(os.path.dirname(os.path.abspath(path)))
-    text = "graph_opt's compiled {} missing ({})".format(what, path)
+    text = what.format(path)
     for folder in _packages():
         other = os.path.join(folder, os.path.relpath(path, taken))
         if os.path.realpath(folder) != os.path.realpath(taken) and os.path.exists(other):

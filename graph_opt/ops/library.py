@@ -59,7 +59,7 @@ def op_for(tables: Sequence[tf.Tensor], name: str) -> Callable[..., Any]:
 
 def _load(path: str) -> ModuleType:
     if not os.path.exists(path):
-        raise ImportError(missing_library("ops are", path))
+        raise ImportError(missing_library("graph_opt's compiled ops are missing ({})", path))
     try:
         return tf.load_op_library(path)
     except (tf.errors.OpError, OSError) as error:

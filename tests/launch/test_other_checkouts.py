@@ -41,5 +41,5 @@ def test_a_checkout_without_the_library_names_the_one_that_has_it(tmp_path: Path
 def test_one_checkout_is_told_how_to_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
     path = str(PACKAGE / "ops" / "no_such_library.so")
-    text = missing_library("ops are", path)
-    assert text.startswith("graph_opt's compiled ops are missing ({}): run 'pip".format(path))
+    text = missing_library("the ops are missing ({})", path)
+    assert text.startswith("the ops are missing ({}): run 'pip".format(path))

@@ -37,6 +37,7 @@ NAVIGATION: Sequence[Tuple[str, Sequence[str]]] = (
             "dynamic-tables",
             "sharding",
             "serving",
+            "security",
             "examples",
             "configs",
         ),
