@@ -7,22 +7,22 @@ from typing import Iterable, Iterator
 from graph_opt.compat import tf
 from graph_opt.graph.view import GraphView
 
-_AGAIN = "{} before (node '{}'): {} applied once, to the graph as the model built it"
+_ONCE = " applied once, to the graph as the model built it"
 
 
-def refuse_again(left: Iterable[str], done: str, this_is: str) -> None:
+def refuse_again(left: Iterable[str], text: str) -> None:
     """Refuses a graph that contains what a pass leaves.
 
     Args:
       left: Nodes that only the pass makes.
-      done: What it did, for the message.
-      this_is: What asks for it, and "is" or "are".
+      text: The beginning of the message, to be formatted with the name of a node; it ends with
+        what is applied once, and "is" or "are".
 
     Raises:
       FailedPreconditionError: There is such a node.
     """
     for name in left:
-        raise tf.errors.FailedPreconditionError(None, None, _AGAIN.format(done, name, this_is))
+        raise tf.errors.FailedPreconditionError(None, None, text.format(name) + _ONCE)
 
 
 def marked(view: GraphView, mark: str, *ops: str) -> Iterator[str]:

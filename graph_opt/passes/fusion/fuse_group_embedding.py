@@ -68,7 +68,8 @@ def fuse_group_embedding(state: PassState, options: SessionOptions) -> PassState
         return state
     ops = (op for placement in PLACEMENTS for op in placement.lookup_ops)
     refuse_again(
-        marked(state.view, FUSED, *ops), "the graph's lookups were fused", "group embedding is"
+        marked(state.view, FUSED, *ops),
+        "the graph's lookups were fused before (node '{}'): group embedding is",
     )
     fetched = frozenset(TensorRef.parse(name) for name in options.fetched)
     search = find_candidates(state.view, wanted, fetched)

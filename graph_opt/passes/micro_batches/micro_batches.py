@@ -71,7 +71,9 @@ def micro_batches(state: PassState, options: SessionOptions) -> PassState:
         return state
     view = state.view
     divided = marked(view, DIVIDED_BATCH, "NoOp")
-    refuse_again(divided, "batches of the graph were divided", "micro_batch_num is")
+    refuse_again(
+        divided, "batches of the graph were divided before (node '{}'): micro_batch_num is"
+    )
     ahead = state.translation.not_run.union(view.ancestors(stage_puts(view)))
     attempts = [_attempt(view, ahead, kept) for kept in range(len(COMPUTED_EARLY) + 1)]
     best = min(attempts, key=lambda attempt: (not attempt.late, len(attempt.whole)))

@@ -21,7 +21,10 @@ def refuse_rewritten(view: GraphView) -> None:
       FailedPreconditionError: It has one.
     """
     puts = stage_puts(view, KIND_PREFETCH)
-    refuse_again(puts, "the graph was rewritten", "async embedding and smart stages are")
+    refuse_again(
+        puts,
+        "the graph was rewritten before (node '{}'): async embedding and smart stages are",
+    )
 
 
 def verify_stages(view: GraphView) -> None:

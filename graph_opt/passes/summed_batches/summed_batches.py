@@ -30,6 +30,7 @@ from graph_opt.reporting.tables import counted
 
 _SCOPE = "summed_batches"
 _SUMMED = "each step trains on {} batches: {} copied, {} summed, {} joined"
+_AGAIN = "steps of the graph sum several batches already (node '{}'): micro_batch_num is"
 _SINGLE = "micro_batch_num: each step trains on one batch: {}"
 
 
@@ -43,9 +44,7 @@ def summed_batches(state: PassState, options: SessionOptions) -> PassState:
     if wanted is None or wanted.rule != BATCHES:
         return state
     summed = marked(state.view, SUMMED, "AddV2", "ConcatV2")
-    refuse_again(
-        summed, "steps of the graph were made to train on several batches", "micro_batch_num is"
-    )
+    refuse_again(summed, _AGAIN)
     try:
         return _summed(state, wanted.number, options)
     except Refusal as refusal:
