@@ -77,10 +77,10 @@ class ModuleAliases(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         module.__spec__ = self._own_specs.pop(spec.name) if spec is not None else None
 
     def _target(self, fullname: str) -> Optional[str]:
-        for alias in sorted(self._targets, key=len, reverse=True):
-            if fullname == alias or fullname.startswith(alias + "."):
-                return self._targets[alias] + fullname[len(alias) :]
-        return None
+        alias = fullname
+        while alias and alias not in self._targets:
+            alias = alias.rpartition(".")[0]
+        return self._targets[alias] + fullname[len(alias) :] if alias else None
 
     def _taken_out(self) -> Dict[str, ModuleType]:
         """Removes all modules under the aliases' names from those that are loaded."""
