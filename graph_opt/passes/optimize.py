@@ -63,7 +63,8 @@ PASSES = (
 
 _BATCHES_INSTEAD = (
     "micro_batch_num: rows of a batch depend on each other here, so each step trains on {} batches "
-    "by the sum of their gradients, as in DeepRec; micro_batch_rule: 'parts' keeps to one batch"
+    "by the sum of their gradients, as in DeepRec, and nothing runs ahead of it; micro_batch_rule: "
+    "'parts' keeps to one batch, 'batches' lets lookups run ahead"
 )
 
 
@@ -139,8 +140,15 @@ def plan(graph_def: Any, options: SessionOptions) -> Planned:
     wanted = options.micro_batches
     if wanted is None or wanted.rule != EITHER or not _has_mixed_rows(planned.report):
         return planned
-    batches = dataclasses.replace(wanted, rule=BATCHES)
-    other = _planned(graph_def, dataclasses.replace(options, micro_batches=batches))
+    # No stage may collect the batches of a step, for steps that do not train, such as those of an
+    # evaluation in the same graph, would then take as many and see the first of them alone.
+    batches = dataclasses.replace(
+        options,
+        micro_batches=dataclasses.replace(wanted, rule=BATCHES),
+        async_embedding=None,
+        smart_stage=None,
+    )
+    other = _planned(graph_def, batches)
     if not other.report.micro_batches:
         return planned
     warnings = (*other.report.warnings, _BATCHES_INSTEAD.format(wanted.number))

@@ -281,7 +281,7 @@ def test_batches_that_cannot_be_divided_are_summed_unless_told_otherwise(capfd: 
     summed = found(*given, lambda: dataset(8), same, either, 4)
     assert_same(summed, expected(*given, 2, lambda: dataset(8), same, 4))
     told = capfd.readouterr().err
-    assert "as in DeepRec; micro_batch_rule: 'parts' keeps to one batch\n" in told
+    assert "each step trains on 2 batches by the sum of their gradients, as in DeepRec" in told
     whole = found(*given, lambda: dataset(8), same, parts, 4)
     assert whole.rows == expected(*given, 1, lambda: dataset(8), same, 4).rows
     told = capfd.readouterr().err
@@ -294,3 +294,15 @@ def test_batches_that_can_be_divided_are_unless_told_otherwise() -> None:
     divided = found(MODELS["ref"], OPTIMIZERS["adagrad"], lambda: dataset(8), same, either, 4)
     assert divided.report is not None
     assert divided.report.micro_batches.startswith("each batch in 2 micro-batches")
+
+
+def test_a_step_that_does_not_train_takes_one_batch_where_batches_are_summed_instead() -> None:
+    either = config(2, ahead=True, smart=True)
+    either.graph_options.optimizer_options.micro_batch_rule = ""
+    features = tf.data.make_one_shot_iterator(dataset(6)).get_next()
+    update = OPTIMIZERS["adagrad"]().minimize(normalized(features))
+    with graph_opt.Session(config=either) as session:
+        session.run(tf.global_variables_initializer())
+        rows = [session.run([features["row"], update])[0][0], session.run(features["row"])[0]]
+        rows.append(session.run([features["row"], update])[0][0])
+    assert rows == [0, 8, 12]
