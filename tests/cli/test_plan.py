@@ -106,6 +106,7 @@ def test_inspect_shows_the_cost_of_a_step_in_text_json_and_page(
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 def test_measured_rates_give_an_estimate(
     graph_file: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
