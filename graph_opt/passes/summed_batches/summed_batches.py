@@ -30,7 +30,10 @@ from graph_opt.reporting.tables import counted
 
 _SCOPE = "summed_batches"
 _SUMMED = "each step trains on {} batches: {} copied, {} summed, {} joined"
-_AGAIN = "steps of the graph sum several batches already (node '{}'): micro_batch_num is"
+_AGAIN = (
+    "steps of the graph were made to train on several batches before (node '{}'): "
+    "micro_batch_num is"
+)
 _SINGLE = "micro_batch_num: each step trains on one batch: {}"
 
 
