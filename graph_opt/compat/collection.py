@@ -1,4 +1,4 @@
-"""Whether the calling thread is collecting garbage, and what is left to another thread then."""
+"""What ends an object is left to another thread where the calling one may hold any lock."""
 
 from __future__ import annotations
 
@@ -9,22 +9,43 @@ import threading
 from typing import Any, Callable, Dict, Set
 
 _collecting: Set[int] = set()
+_borrowing: Set[int] = set()
 
 
 def outside_collection(finalize: Callable[[], Any]) -> None:
-    """Calls what ends an object, in another thread if the calling one is collecting garbage.
+    """Calls what ends an object, if need be in another thread.
 
     The collector runs in the midst of whatever a thread is doing, which may hold any lock: to wait
-    for one there may be to wait for ever.
+    for one there may be to wait for ever. The same is true of a thread that borrows an object.
 
     Args:
       finalize: May take locks and wait; raises nothing.
     """
-    if threading.get_ident() not in _collecting or sys.is_finalizing():
+    here = threading.get_ident()
+    if sys.is_finalizing() or not (here in _collecting or here in _borrowing):
         finalize()
     else:
         thread = threading.Thread(target=finalize, name="graph_opt/collected", daemon=True)
         _thread.start_new_thread(thread.start, ())  # It takes locks, too.
+
+
+def call_with_borrowed(reference: Callable[[], Any], use: Callable[[Any], Any]) -> None:
+    """Calls a function with an object that the calling thread must not end.
+
+    If all other references go meanwhile, another thread ends the object.
+
+    Args:
+      reference: A weak reference to the object.
+      use: Called with the object, or with None if it is gone; keeps no reference to it.
+    """
+    here = threading.get_ident()
+    is_outermost = here not in _borrowing
+    _borrowing.add(here)
+    try:
+        use(reference())  # A local variable would keep it until after the block.
+    finally:
+        if is_outermost:
+            _borrowing.discard(here)
 
 
 def _note(phase: str, _: Dict[str, int]) -> None:

@@ -8,6 +8,7 @@ from typing import Any, List
 from tensorflow.python.client import pywrap_tf_session
 
 from graph_opt.compat import tf
+from graph_opt.compat.collection import call_with_borrowed
 
 
 class SessionHandle:
@@ -55,7 +56,10 @@ class SharedSession(tf.Session):
         return bool(self._holder.closed)
 
     def _extend_graph(self) -> None:
-        owner = self._owner()
+        # Callers hold locks that the end of a session takes.
+        call_with_borrowed(self._owner, self._extend_graph_of)
+
+    def _extend_graph_of(self, owner: Any) -> None:
         if owner is None:
             super()._extend_graph()
         else:

@@ -200,6 +200,28 @@ def test_a_session_may_be_collected_wherever_a_thread_holds_a_lock() -> None:
     wait_for_end_of_prefetch_threads()
 
 
+def test_a_session_may_be_forgotten_while_a_thread_extends_its_graph() -> None:
+    extends, forgotten = threading.Event(), threading.Event()
+
+    class Extended(graph_opt.Session):
+        def _extend_graph(self) -> None:
+            super()._extend_graph()
+            if "graph_opt/" in threading.current_thread().name:
+                extends.set()
+                forgotten.wait(THREAD_END_SECONDS)
+
+    model = small_model()
+    session = Extended(config=async_config())
+    initialize(session, model)
+    session.run(model.loss)
+    assert extends.wait(THREAD_END_SECONDS)
+    ended = weakref.ref(session)
+    del session
+    forgotten.set()
+    wait_for_end_of_prefetch_threads()
+    assert ended() is None
+
+
 def test_an_error_in_the_block_ends_the_threads() -> None:
     model = small_model()
     with pytest.raises(ZeroDivisionError):
