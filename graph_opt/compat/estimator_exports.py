@@ -7,77 +7,25 @@ warn that they are deprecated, which they do not do without it.
 from __future__ import annotations
 
 import functools
-import importlib.abc
-import importlib.machinery
-import sys
-from types import ModuleType
-from typing import Any, Callable, Optional, Sequence
+from typing import Any, Callable
 
 from tensorflow.python.training import monitored_session
 from tensorflow.python.training import saver as saver_module
 
-_MODULE = "tensorflow_estimator.python.estimator.estimator"
-_METHOD = "export_saved_model"
+from graph_opt.compat.imported_attributes import ImportedAttribute
 
 
-class EstimatorExports(importlib.abc.MetaPathFinder):
-    """Adds `Estimator.export_saved_model(save_incr_model=)` once estimators have been imported.
+def estimator_exports(make_incremental: Callable[[Any], Any]) -> ImportedAttribute:
+    """`Estimator.export_saved_model(save_incr_model=)`, once estimators have been imported.
 
     Args:
       make_incremental: Called with a saver that is to be incremental, once it is built.
     """
-
-    def __init__(self, make_incremental: Callable[[Any], Any]) -> None:
-        self._make_incremental = make_incremental
-        self._stock: Any = None
-
-    def put(self) -> None:
-        """Adds the argument, now or when estimators are imported."""
-        if _MODULE in sys.modules:
-            self.replace(sys.modules[_MODULE])
-        else:
-            sys.meta_path.insert(0, self)
-
-    def take_back(self) -> None:
-        """Undoes `put`."""
-        if self in sys.meta_path:
-            sys.meta_path.remove(self)
-        if self._stock is not None:
-            setattr(sys.modules[_MODULE].Estimator, _METHOD, self._stock)
-            self._stock = None
-
-    def find_spec(
-        self, fullname: str, path: Optional[Sequence[str]] = None, target: Any = None
-    ) -> Optional[importlib.machinery.ModuleSpec]:
-        """What others find, with a loader that adds the argument to the module."""
-        if fullname != _MODULE:
-            return None
-        sys.meta_path.remove(self)
-        for finder in sys.meta_path:
-            spec = finder.find_spec(fullname, path, target)
-            if spec is not None:
-                spec.loader = _Loader(spec.loader, self)
-                return spec
-        return None
-
-    def replace(self, module: ModuleType) -> None:
-        """Adds the argument to the estimators of a module."""
-        owner = module.Estimator
-        self._stock = getattr(owner, _METHOD)
-        setattr(owner, _METHOD, _export(self._stock, self._make_incremental))
-
-
-class _Loader(importlib.abc.Loader):
-    def __init__(self, stock: Any, exports: EstimatorExports) -> None:
-        self._stock = stock
-        self._exports = exports
-
-    def create_module(self, spec: Any) -> Any:
-        return self._stock.create_module(spec)
-
-    def exec_module(self, module: ModuleType) -> None:
-        self._stock.exec_module(module)
-        self._exports.replace(module)
+    return ImportedAttribute(
+        "tensorflow_estimator.python.estimator.estimator",
+        "Estimator.export_saved_model",
+        functools.partial(_export, make_incremental=make_incremental),
+    )
 
 
 def _export(stock: Any, make_incremental: Callable[[Any], Any]) -> Any:

@@ -13,7 +13,8 @@ from typing import Any, List, Optional, Tuple, Union
 from graph_opt import contrib as contrib_room
 from graph_opt.compat import tf
 from graph_opt.compat.accepted_arguments import accepted_arguments
-from graph_opt.compat.estimator_exports import EstimatorExports
+from graph_opt.compat.estimator_exports import estimator_exports
+from graph_opt.compat.imported_attributes import ImportedAttribute
 from graph_opt.compat.kept_weights import scope_methods
 from graph_opt.compat.legacy_names import (
     Replacement,
@@ -54,7 +55,7 @@ from graph_opt.reporting.warnings_given import warn_once
 from graph_opt.runtime.mark import async_embedding_mark_node, mark_target_node
 from graph_opt.runtime.staged import prefetch_join, staged
 from graph_opt.session import config_names, monitored
-from graph_opt.session.distribution_names import DistributionNames, distribution_names
+from graph_opt.session.distribution_names import distribution_names
 from graph_opt.session.hooks import with_async_hook
 from graph_opt.session.installed_config import (
     NOTHING_INSTALLED,
@@ -162,12 +163,12 @@ class _Installed:
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.config: Optional[InstalledConfig] = None
-        self.modules: List[Union[ModuleAliases, DistributionNames, EstimatorExports]] = []
+        self.modules: List[Union[ModuleAliases, ImportedAttribute]] = []
         self.before: List[Tuple[Any, str, Any]] = []
 
 
 _installed = _Installed()
-_estimator_exports = EstimatorExports(incremental_saver_of)
+_estimator_exports = estimator_exports(incremental_saver_of)
 
 
 def install(
