@@ -11,6 +11,8 @@ from typing import Iterator, Tuple
 
 import google_crc32c
 
+from graph_opt.compat.varint import TooLong, read_varint
+
 _FOOTER_BYTES = 48
 _MAGIC = 0xDB4775248B80FB57
 _MASK = 0xA282EAD8
@@ -29,7 +31,7 @@ def entries_of_index(data: bytes) -> Iterator[Tuple[bytes, bytes]]:
         raise ValueError("no index of a checkpoint")
     try:
         yield from _entries(data)
-    except (IndexError, struct.error) as error:
+    except (IndexError, TooLong, struct.error) as error:
         raise ValueError("damaged") from error
 
 
@@ -42,7 +44,7 @@ def unmasked(checksum: int) -> int:
 def _entries(data: bytes) -> Iterator[Tuple[bytes, bytes]]:
     place = len(data) - _FOOTER_BYTES
     for _ in range(2):  # the index of other things, which is empty
-        _, place = _varint(data, place)
+        _, place = read_varint(data, place)
     end, key_bytes = 0, 0
     for _, handle in _entries_of_block(_block(data, *_handle(data[place:]))):
         begin, size = _handle(handle)
@@ -70,9 +72,9 @@ def _entries_of_block(block: bytes) -> Iterator[Tuple[bytes, bytes]]:
     end = len(block) - 4 * (restarts + 1)
     key, place = b"", 0
     while place < end:
-        shared, place = _varint(block, place)
-        added, place = _varint(block, place)
-        value_bytes, place = _varint(block, place)
+        shared, place = read_varint(block, place)
+        added, place = read_varint(block, place)
+        value_bytes, place = read_varint(block, place)
         key = key[:shared] + block[place : place + added]
         place += added
         yield key, block[place : place + value_bytes]
@@ -81,17 +83,5 @@ def _entries_of_block(block: bytes) -> Iterator[Tuple[bytes, bytes]]:
 
 def _handle(data: bytes) -> Tuple[int, int]:
     """Where a block begins, and its size."""
-    begin, place = _varint(data, 0)
-    return begin, _varint(data, place)[0]
-
-
-def _varint(data: bytes, place: int) -> Tuple[int, int]:
-    """A number, and where it ends."""
-    number, shift = 0, 0
-    while True:
-        byte = data[place]
-        place += 1
-        number |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return number, place
-        shift += 7
+    begin, place = read_varint(data, 0)
+    return begin, read_varint(data, place)[0]

@@ -7,8 +7,9 @@ import io
 from typing import Any, List, Tuple
 
 from graph_opt.compat import tf
+from graph_opt.compat.varint import varint
 from graph_opt.graph.elided_values import ELIDED, ELIDED_DIGEST, is_elided
-from graph_opt.inspect.wire_format import Damaged, Field, WireFile, varint
+from graph_opt.inspect.wire_format import Damaged, Field, WireFile
 from graph_opt.reporting.tables import bytes_text, counted
 
 _Tensor = type(tf.AttrValue().tensor)

@@ -11,8 +11,8 @@ from google.protobuf.message import DecodeError
 
 from graph_opt.compat import tf
 from graph_opt.compat.text_nesting import MOST_LEVELS, too_deep
+from graph_opt.compat.varint import varint
 from graph_opt.inspect.opened_files import Progress, Unusable
-from graph_opt.inspect.wire_format import varint
 from graph_opt.reporting.tables import bytes_text
 
 if TYPE_CHECKING:

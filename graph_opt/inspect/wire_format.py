@@ -10,6 +10,8 @@ from __future__ import annotations
 import sys
 from typing import BinaryIO, Callable, Container, Iterator, NamedTuple, Optional, Tuple
 
+from graph_opt.compat.varint import TooLong, read_varint
+
 MOST_MESSAGE_BYTES = (1 << 31) - 1
 """The largest message that protobuf parses or writes."""
 _BLOCK_BYTES = 4 << 20
@@ -166,20 +168,6 @@ class WireFile:
             raise Damaged(_CUT)
 
 
-def varint(number: int) -> bytes:
-    r"""A number as messages have it.
-
-    Example:
-      >>> varint(300)
-      b'\xac\x02'
-    """
-    parts = []
-    while number > 127:
-        parts.append(number & 127 | 128)
-        number >>= 7
-    return bytes([*parts, number])
-
-
 def _whole_fields(
     window: bytes, at: int, stop: int, apart: Container[int], large: int
 ) -> Tuple[int, Optional[Field], int]:
@@ -199,6 +187,8 @@ def _whole_fields(
                 tag, length, value = _header(window, at)
         except IndexError:
             return at, None, len(window) + 1
+        except TooLong as error:
+            raise Damaged(str(error)) from None
         if tag & 7 == _WITH_LENGTH and (length > large or tag >> 3 in apart):
             return at, Field(tag >> 3, length), value
         if value + length > stop:
@@ -209,28 +199,14 @@ def _whole_fields(
 
 def _header(window: bytes, at: int) -> Tuple[int, int, int]:
     """The tag of a field, the bytes of its value, and where this begins."""
-    tag, at = _varint(window, at)
+    tag, at = read_varint(window, at)
     if tag < 8:
         raise Damaged("it has a field numbered 0")
     kind = tag & 7
     if kind == _WITH_LENGTH:
-        return (tag, *_varint(window, at))
+        return (tag, *read_varint(window, at))
     if kind == _VARINT:
-        return tag, 0, _varint(window, at)[1]
+        return tag, 0, read_varint(window, at)[1]
     if kind not in _FIXED_BYTES:
         raise Damaged("it has a field of an unknown kind")
     return tag, _FIXED_BYTES[kind], at
-
-
-def _varint(window: bytes, at: int) -> Tuple[int, int]:
-    """The number that begins at a place, and the place behind it."""
-    number = shift = 0
-    while True:
-        byte = window[at]
-        at += 1
-        number |= (byte & 127) << shift
-        if byte < 128:
-            return number, at
-        shift += 7
-        if shift > 63:
-            raise Damaged("it has a number of more than 64 bits")

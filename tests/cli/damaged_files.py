@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from graph_opt.cli.main import main
 from graph_opt.compat import tf
 from graph_opt.compat.saved_models import SavedModel
-from graph_opt.inspect.wire_format import varint
+from graph_opt.compat.varint import varint
 from graph_opt.reporting.step_records import StepRecord, Wait, trace_events
 
 ROWS = np.arange(22, dtype=np.float32).reshape(11, 2)

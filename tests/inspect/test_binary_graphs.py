@@ -16,12 +16,12 @@ from google.protobuf import text_format
 from graph_opt.cli.main import main
 from graph_opt.compat import tf
 from graph_opt.compat.saved_models import SavedModel
+from graph_opt.compat.varint import varint
 from graph_opt.graph.elided_values import ELIDED, ELIDED_DIGEST
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.inspect import graph_parts
 from graph_opt.inspect.graph_files import read_graph, write_graph
 from graph_opt.inspect.graph_parts import Limits
-from graph_opt.inspect.wire_format import varint
 from tests.json_documents import validated
 
 SMALL = Limits(nodes=1000, value_bytes=1000, graph_bytes=1 << 30)

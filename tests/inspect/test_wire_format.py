@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graph_opt.compat import tf
+from graph_opt.compat.varint import varint
 from graph_opt.inspect import wire_format
-from graph_opt.inspect.wire_format import Damaged, TooLarge, WireFile, varint
+from graph_opt.inspect.wire_format import Damaged, TooLarge, WireFile
 from tests.example_share import example_share
 
 texts = st.text(max_size=300)
