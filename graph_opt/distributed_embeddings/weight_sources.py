@@ -9,6 +9,7 @@ import numpy as np
 
 from graph_opt.compat import tf
 from graph_opt.distributed_embeddings.placed_tables import PlacedTable
+from graph_opt.sharding.npy_arrays import npy_array
 
 
 class WeightSource:
@@ -65,13 +66,7 @@ class WeightSource:
         if self._array is not None:
             return self._array
         assert self._path is not None
-        try:
-            opened = np.load(self._path, mmap_mode="r", allow_pickle=False)
-        except ValueError as error:
-            raise ValueError("{!r} is no .npy file: {}".format(self._path, error)) from error
-        if not isinstance(opened, np.ndarray):
-            raise ValueError("{!r} has several arrays; need one .npy file".format(self._path))
-        return opened
+        return npy_array(self._path, mapped=True)
 
     def _what(self) -> str:
         return "a weight" if self._path is None else "file {!r}".format(self._path)

@@ -170,8 +170,11 @@ def test_files_that_cannot_be_read_and_layers_that_are_not_built(tmp_path: Path)
         layer = Tables(OneRank())
         with pytest.raises(FileNotFoundError, match=r"absent\.npy"):
             layer.set_weights(wrong(0, tmp_path / "absent.npy"))
-        with pytest.raises(ValueError, match=r"text\.npy' is no \.npy file"):
+        with pytest.raises(ValueError, match=r"text\.npy is no \.npy file"):
             layer.set_weights(wrong(0, tmp_path / "text.npy"))
+        (tmp_path / "header.npy").write_bytes(b"\x93NUMPY\x01\x00\x05\x00{'a'(")
+        with pytest.raises(ValueError, match=r"header\.npy is no \.npy file"):
+            layer.set_weights(wrong(0, tmp_path / "header.npy"))
         with pytest.raises(ValueError, match="one file for each of the 5 tables"):
             layer.get_weights(paths=[tmp_path / "one.npy"])
         with pytest.raises(ValueError, match="chunk is 0"):
