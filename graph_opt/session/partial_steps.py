@@ -19,6 +19,7 @@ from graph_opt.passes.stock_copy import CannotCopy
 from graph_opt.passes.translation import Translation
 from graph_opt.session.fetch_map import FetchMap, Resolved
 from graph_opt.session.optimization import is_training_step
+from graph_opt.session.stage_reach import StageReach
 from graph_opt.session.stock_graph import StockFetches, stock_graph
 
 _TRAINS_DEFERRED = "it trains tables whose rows are moved when they are read"
@@ -50,6 +51,7 @@ class PartialSteps(FetchMap):
         # All parts of a partial run must be of the same graph, whatever they fetch.
         self._is_simple = not (self._is_deferred or self._is_noted or translation.taken)
         self._built: Optional[BuiltEdges] = None
+        self._reach = StageReach(graph)
 
     def resolved(
         self,
@@ -108,6 +110,9 @@ class PartialSteps(FetchMap):
         taken = [operation.name for operation in found.reached if operation.name in copied]
         if taken:
             raise CannotCopy(_TAKES_BATCH.format(stock.originals.get(taken[0], taken[0])))
+        source, _ = self._reach.prefetch_source(found.reached)
+        if source:
+            raise CannotCopy(_TAKES_BATCH.format(source))
         if is_training_step(found.reached) and (self._is_deferred or self._is_noted):
             raise CannotCopy(_TRAINS_DEFERRED if self._is_deferred else _TRAINS_AHEAD)
         return found

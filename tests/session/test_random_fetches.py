@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from graph_opt.compat import tf
 from tests.example_share import example_share
-from tests.random_models.choices import STAGE, Model, Stage, models
+from tests.random_models.choices import STAGE, Input, Lookup, Model, Stage, Table, models
 from tests.random_models.graphs import Script, config, import_copy, open_session, script_of
 
 TOLERANCE = 2e-5
@@ -182,6 +182,12 @@ def test_random_fetches(
     model: Model, runs: List[Run], group: bool, stage: Optional[Stage], exact: bool
 ) -> None:
     _check(model, runs, group, stage, exact)
+
+
+def test_rows_are_fed_beside_the_rest_of_a_batch() -> None:
+    model = Model([Table()], [Lookup(api="rows")], Input(staged=True))
+    runs = [Run([("step", 0)], [], False), Run([("loss", 0)], ["rows"], False)]
+    _check(model, runs, False, Stage(), True)
 
 
 @pytest.mark.slow
