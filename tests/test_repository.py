@@ -16,35 +16,18 @@ from graph_opt.reporting.remedies import REMEDIES
 from tests import repository_checks as checks
 from tests.conftest import MadeOnce
 from tests.import_cycles import import_cycles
+from tests.repository_faults import (
+    REPOSITORY,
+    Check,
+    every_python_file,
+    faults_by_check,
+    files_under,
+    module_name,
+)
+from tests.text_checks import unformatted_texts
 
-REPOSITORY = Path(__file__).resolve().parents[1]
 MOST_LINES = 400
-Check = Callable[[str, str], List[str]]
 Faults = Callable[[Check], List[str]]
-
-
-def files_under(*folders: str, suffixes: tuple = (".py",)) -> List[Path]:
-    """The sources in these folders of the repository, sorted by name."""
-    return sorted(
-        path
-        for folder in folders
-        for path in (REPOSITORY / folder).rglob("*")
-        if path.suffix in suffixes and "__pycache__" not in path.parts
-    )
-
-
-def module_name(path: Path) -> str:
-    """Dotted name of a file; a package's `__init__` is `package.__init__`."""
-    return ".".join(path.relative_to(REPOSITORY).with_suffix("").parts)
-
-
-def outside_compat() -> List[Path]:
-    """The package's sources that must not know TensorFlow's versions or private parts."""
-    return [path for path in files_under("graph_opt") if path.parent.name != "compat"]
-
-
-def every_python_file() -> List[Path]:
-    return files_under("graph_opt", "examples", "tools", "tests") + [REPOSITORY / "setup.py"]
 
 
 @pytest.fixture(scope="module")
@@ -56,37 +39,6 @@ def faults(made_once: MadeOnce) -> Faults:
 
     found = json.loads((made_once("faults", make) / "faults.json").read_text("utf-8"))
     return lambda check: list(found[check.__name__])
-
-
-def faults_by_check() -> Dict[str, List[str]]:
-    """What all checks find, by their names.
-
-    They look at one file after the other, so that each is parsed only once.
-    """
-    package, users = files_under("graph_opt"), files_under("examples", "tools")
-    looked_at: Dict[Check, List[Path]] = {
-        checks.newer_than_python_3_7: every_python_file(),
-        checks.example_counts: files_under("tests"),
-        checks.upward_imports: package,
-        checks.nameless_refusals: package,
-        checks.tensorflow_imports: outside_compat(),
-        checks.version_readings: outside_compat(),
-        checks.private_attributes: outside_compat() + users,
-        checks.private_tensorflow: users,
-        checks.private_imports: users,
-        checks.tensorflow_includes: files_under("ops_src", suffixes=(".cc", ".h", ".cu")),
-    }
-    checks_of: Dict[Path, List[Check]] = {}
-    for check, paths in looked_at.items():
-        for path in paths:
-            checks_of.setdefault(path, []).append(check)
-    found: Dict[str, List[str]] = {check.__name__: [] for check in looked_at}
-    for path, its_checks in checks_of.items():
-        source, place = path.read_text(encoding="utf-8"), str(path.relative_to(REPOSITORY))
-        for check in its_checks:
-            faults = check(source, module_name(path))
-            found[check.__name__] += [place + ":" + fault for fault in faults]
-    return found
 
 
 def test_every_room_is_in_the_table_of_imports() -> None:
@@ -393,3 +345,22 @@ def test_a_patch_or_print_on_import_is_found(
     import_traces: Dict[str, List[str]], statement: str
 ) -> None:
     assert PLANTED[statement] in " ".join(import_traces[statement])
+
+
+def test_no_template_is_raised_or_printed(faults: Faults) -> None:
+    assert faults(unformatted_texts) == []
+
+
+@pytest.mark.parametrize(
+    "source, count",
+    [
+        ("raise ValueError('layer {!r} is lost')", 1),
+        ("_LOST = 'layer {} ' 'is lost'\nraise errors.LostError(None, None, _LOST)", 1),
+        ("say('{name} is ' + 'lost')", 1),
+        ("raise ValueError('layer {!r} is lost'.format(name))", 0),
+        ("_LOST = 'layer {}'\nraise ValueError(_LOST.format(name))", 0),
+        ("print('{}', {'a': 1}, '{ }')", 1),
+    ],
+)
+def test_a_template_that_is_raised_or_printed_is_found(source: str, count: int) -> None:
+    assert len(unformatted_texts(source)) == count

@@ -29,6 +29,7 @@ def _trained(ratings: Ratings, mode: str) -> Outcome:
     return train(Job(movielens_workload(ratings), learning, options, steps=0))
 
 
+@pytest.mark.slow
 def test_auc_is_that_of_stock(shared_data: Path) -> None:
     folder = shared_data / "ml-100k"
     if not folder.is_dir():
