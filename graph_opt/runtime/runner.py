@@ -83,6 +83,7 @@ class StageRunner:
         self._put_before: Dict[str, int] = {}
         self._undelivered: Optional[tf.errors.OpError] = None
         self._leaves_gradients = False
+        self._process_ends = False
 
     @property
     def stages(self) -> List[Stage]:
@@ -140,6 +141,11 @@ class StageRunner:
         supervisor = self._supervisor
         if supervisor is not None and supervisor is not threading.current_thread():
             supervisor.join()
+
+    def stop_with_process(self) -> None:
+        """Does as `stop`, without a word about threads that are left behind: they end, too."""
+        self._process_ends = True
+        self.stop()
 
     def drain(self) -> None:
         """Waits until all gradients that steps have put are applied, unless it was stopped.
@@ -241,6 +247,7 @@ class StageRunner:
             if self.running and not is_closed(self._session):
                 self._cancel(self._stages, _STOPPED)
         self._join()
+        self._tell_of_late_threads()
         claims.release(self._session, self)
 
     def _drain_at_end(self) -> None:
@@ -264,8 +271,10 @@ class StageRunner:
         for thread in self._threads():
             if thread is not threading.current_thread():
                 thread.join(max(0.0, self._join_deadline - time.monotonic()))
+
+    def _tell_of_late_threads(self) -> None:
         late = sorted({thread.name for thread in self._threads() if thread.is_alive()})
-        if late and not is_closed(self._session):
+        if late and not self._process_ends and not is_closed(self._session):
             warn_once(
                 "{} still in a step that waits for its source; it ends when the session is "
                 "closed".format(", ".join(late)),
@@ -325,4 +334,4 @@ def _stop_all() -> None:
     """Stops all runners: a thread inside TensorFlow could crash a process that is ending."""
     for runner in list(_running):
         if runner.running:
-            runner.stop()
+            runner.stop_with_process()

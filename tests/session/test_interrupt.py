@@ -47,6 +47,24 @@ while True:
             break
 """
 
+WAITING_SOURCE = """
+import threading
+waits = threading.Event()
+def waits_after_the_first(batch):
+    if batch > 0:
+        waits.set()
+        threading.Event().wait()
+    return batch
+tf.reset_default_graph()
+batch = tf.data.Dataset.range(3).make_one_shot_iterator().get_next()
+ids = tf.reshape(tf.py_func(waits_after_the_first, [batch], tf.int64), [1])
+rows = tf.nn.embedding_lookup(tf.get_variable("rows", [9, 2]), graph_opt.staged(ids))
+session = graph_opt.Session(config=async_config())
+session.run(tf.global_variables_initializer())
+session.run(rows)
+waits.wait()
+"""
+
 
 def start(program: str, argument: str) -> Any:
     environment = dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3", PYTHONPATH=str(ROOT))
@@ -93,3 +111,14 @@ def test_a_session_nobody_closes_does_not_keep_the_process(how: str) -> None:
         errors = process.stderr.read()
     assert ("KeyboardInterrupt" in errors) == (how == "interrupt")
     assert process.returncode == (0 if how == "end" else -signal.SIGINT)
+
+
+def test_threads_that_wait_for_their_source_end_with_the_process_without_a_word() -> None:
+    with start(WAITING_SOURCE, "") as process:
+        try:
+            _, errors = process.communicate(timeout=300)
+        finally:
+            process.kill()
+    assert "1 of 1 lookup run ahead" in errors
+    assert len([line for line in errors.splitlines() if "graph_opt" in line]) == 1, errors
+    assert process.returncode == 0
