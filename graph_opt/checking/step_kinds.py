@@ -6,15 +6,14 @@ from typing import Any, FrozenSet, Iterable, Iterator, NamedTuple, Sequence, Set
 
 from graph_opt.checking.fetched_values import SUMMARY
 from graph_opt.compat import tf
+from graph_opt.compat.variable_ops import CHANGES, VariableUse, is_use, use_of
 from graph_opt.graph.operations import operations_behind
 from graph_opt.passes.io_stages import BATCH_SOURCES, BUFFER_TAKE
 from graph_opt.session.optimization import is_training_step, moves_trained_variables
 
-_ASSIGN = ("Assign", "AssignVariableOp")
 _RESTORE = ("Restore", "RestoreSlice", "RestoreV2")
 _SAVE = ("SaveV2", "MergeV2Checkpoints", "Save", "SaveSlices")
 _VARIABLES = ("Variable", "VariableV2", "VarHandleOp")
-_UPDATES = ("Assign", "AssignAdd", "AssignVariableOp", "AssignAddVariableOp", "CountUpTo")
 _TAKES = (*BATCH_SOURCES, "ReaderRead", "ReaderReadV2", BUFFER_TAKE)
 
 
@@ -49,7 +48,7 @@ def kind_of(fetches: Iterable[Any], targets: Iterable[Any], feeds: Sequence[Any]
     assigned: Set[str] = set()
     restored: Set[str] = set()
     for operation in reached if not trains else ():
-        if operation.type in _ASSIGN:
+        if use_of(operation.type) is VariableUse.SETS and len(operation.inputs) > 1:
             source = operations_behind([operation.inputs[1].op], feeds)
             is_restored = any(one.type in _RESTORE for one in source)
             (restored if is_restored else assigned).add(operation.inputs[0].op.name)
@@ -91,7 +90,8 @@ def _reads_only_the_count(tensor: Any, feeds: Sequence[Any]) -> bool:
     types = {operation.type for operation in reached}
     fed = {one.op for one in feeds}
     return (
-        bool(read) and read <= names and not types.intersection(_UPDATES + _TAKES)
+        bool(read) and read <= names and not types.intersection(_TAKES)
+        and not any(is_use(one, CHANGES) for one in types)
         and not any(one.op in fed for operation in reached for one in operation.inputs)
     )  # fmt: skip
 

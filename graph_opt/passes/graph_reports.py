@@ -20,6 +20,7 @@ from typing import (
 )
 
 from graph_opt.compat import tf
+from graph_opt.compat.variable_ops import UPDATES, VariableUse, is_use
 from graph_opt.config.options import SWITCHES, SessionOptions
 from graph_opt.graph.shared_views import asked_once, view_of
 from graph_opt.graph.view import GraphView, TensorRef
@@ -195,7 +196,7 @@ def _idle(view: GraphView, lookups: Tuple[Lookup, ...]) -> Set[str]:
 
 
 def _is_update(op: str) -> bool:
-    return "Apply" in op or "Scatter" in op
+    return is_use(op, UPDATES - {VariableUse.ADDS})
 
 
 def _tables_updated(view: GraphView, wanted: Callable[[str], bool] = lambda name: True) -> Set[str]:

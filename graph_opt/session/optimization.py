@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from typing import AbstractSet, Any, Iterable, Iterator
 
 from graph_opt.compat import tf
 from graph_opt.compat.live_graph import planned
+from graph_opt.compat.variable_ops import TRAINS, UPDATES, VariableUse, is_use, use_of
 from graph_opt.config.options import SessionOptions, ShardTablesOptions, session_options
 from graph_opt.embedding.marked_tables import marked_tables
 from graph_opt.reporting.warnings_given import warn_once
@@ -30,9 +30,6 @@ _OTHER_OPTIONS = (
     "a later session asks for options other than those its graph was rewritten with; they have no "
     "effect: a graph is rewritten only once, so build the model in a new tf.Graph to use them"
 )
-_UPDATE_OP = re.compile(r"^(Resource)?((Sparse)?Apply[A-Z]|GroupEmbeddingApply)|^DynamicTableApply")
-_PART_OF_UPDATE = re.compile(r"^Assign(Sub|Add)|^(Resource)?Scatter(Sub|Add|Update)$")
-_ASSIGN = ("Assign", "AssignVariableOp")
 
 
 def optimize_before_first_run(
@@ -95,7 +92,7 @@ def is_training_graph(graph: Any) -> bool:
 
 def is_training_step(operations: Iterable[Any]) -> bool:
     """Whether these include an update of a variable by gradients."""
-    return any(_UPDATE_OP.match(operation.type) for operation in operations)
+    return any(is_use(operation.type, TRAINS) for operation in operations)
 
 
 def moves_trained_variables(graph: Any, operations: Iterable[Any]) -> bool:
@@ -106,11 +103,12 @@ def moves_trained_variables(graph: Any, operations: Iterable[Any]) -> bool:
 
 def _moves_one_of(variables: AbstractSet[Any], operation: Any) -> bool:
     """Whether this changes one of the variables by its own value; initializers do not."""
-    if not operation.inputs or operation.inputs[0].op not in variables:
+    variable = operation.inputs[0].op if operation.inputs else None
+    if variable not in variables:
         return False
-    if operation.type not in _ASSIGN:
-        return _PART_OF_UPDATE.match(operation.type) is not None
-    return _depends_on(operation.inputs[1].op, operation.inputs[0].op)
+    if use_of(operation.type) is not VariableUse.SETS:
+        return is_use(operation.type, UPDATES)
+    return any(_depends_on(each.op, variable) for each in operation.inputs[1:])
 
 
 def _depends_on(operation: Any, wanted: Any) -> bool:

@@ -36,6 +36,7 @@ from graph_opt.compat.stateful_ops import (
     functions_only_read,
     may_draw,
 )
+from graph_opt.compat.variable_ops import ACTS, is_use
 from graph_opt.export.users_graph import moved_inputs
 from graph_opt.graph.operations import operations_behind
 from graph_opt.passes.io_stages import BUFFER_TAKE
@@ -50,10 +51,7 @@ from graph_opt.session.stock_graph import StockFetches, StockGraph
 _READS = ("Identity", "RefIdentity", "ReadVariableOp")
 _OF_ONE_VALUE = ("Placeholder", "PlaceholderV2")
 _OURS = re.compile(r"^(Resource)?(GroupEmbedding|RowLog|Exchange)")
-_WRITES = re.compile(
-    r"^Assign|Apply|^(Resource)?Scatter(Nd)?(Add|Sub|Update|Mul|Div|Min|Max)|QueueEnqueue|QueueClose"
-    r"|^LookupTable(Insert|Import|Remove)|^Write"
-)
+_ACTS_BESIDES = re.compile(r"^(QueueEnqueue|QueueClose|LookupTable(Insert|Import|Remove)|Write)")
 _COLLECTIVE = re.compile(r"^(Horovod|Nccl|Collective)|AllToAll$")
 _NOT_ONCE = "'{}' ({}) is in a tf.cond or a loop, and must not run twice in a step"
 _NOT_FETCHED = "'{}' ({}) returns what cannot be fetched, and must not run twice in a step"
@@ -352,7 +350,8 @@ class _Search:
 def _fault(operation: Any) -> str:
     if operation.type in FINDS_ROWS:
         return _COUNTS_KEYS
-    return _ACTS if _WRITES.search(operation.type) else ""
+    op = operation.type
+    return _ACTS if is_use(op, ACTS) or _ACTS_BESIDES.search(op) else ""
 
 
 def _has_numbers(tensor: Any) -> bool:

@@ -13,16 +13,16 @@ from typing import AbstractSet, Any, Dict, List, Optional, Set
 
 from graph_opt.compat.graph_growth import operations_from
 from graph_opt.compat.live_graph import add_control_inputs, unfinalized
+from graph_opt.compat.variable_ops import CHANGES, VariableUse, is_use
 from graph_opt.graph.operations import operations_behind
 from graph_opt.sharding.step_messages import is_collective
 
-_WRITES = ("Assign", "Scatter", "Apply")
+_WRITES = CHANGES | {VariableUse.MAINTAINS}
 
 
 def writes_to(operation: Any, variables: AbstractSet[str]) -> bool:
     """Whether an operation writes one of some variables."""
-    kind = str(operation.type)
-    if not any(name in kind for name in _WRITES) or not operation.inputs:
+    if not is_use(operation.type, _WRITES) or not operation.inputs:
         return False
     return operation.inputs[0].op.name in variables
 

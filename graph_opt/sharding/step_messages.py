@@ -19,6 +19,7 @@ from typing import (
 
 from graph_opt.compat import tf
 from graph_opt.compat.graph_lifetime import kept_with
+from graph_opt.compat.variable_ops import TAKES_GRADIENTS, is_use
 from graph_opt.graph.operations import operations_behind
 from graph_opt.ops.message_names import IDS_SUFFIX
 from graph_opt.ops.sent_messages import REQUESTS, SENDERS, times_sent
@@ -160,7 +161,7 @@ def _messages(graph: Any, reached: Set[Any], given: Tuple[Any, ...]) -> StepMess
         exchanges=exchanges,
         joined=_joined(collectives, exchanges),
         stages=stages,
-        trains=any("Apply" in operation.type for operation in reached),
+        trains=any(is_use(operation.type, TAKES_GRADIENTS) for operation in reached),
         fault=next(filter(None, map(reduction_fault, collectives)), None),
         given=given,
         compared_by=set(),

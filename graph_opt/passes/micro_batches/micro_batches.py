@@ -16,11 +16,11 @@ well comes from its micro-batches, where it can.
 from __future__ import annotations
 
 import dataclasses
-import re
 from typing import AbstractSet, Dict, List, NamedTuple, Optional, Set, Tuple
 
 from graph_opt.compat.op_definitions import is_stateful
 from graph_opt.compat.stateful_ops import ONCE_A_BATCH, VARIABLES
+from graph_opt.compat.variable_ops import CHANGES, TAKES_GRADIENTS, is_use
 from graph_opt.config.micro_batches import BATCHES
 from graph_opt.config.options import SessionOptions
 from graph_opt.graph.refusal import Refusal
@@ -42,10 +42,6 @@ from graph_opt.passes.pass_state import PassState
 from graph_opt.reporting.tables import counted
 
 _SCOPE = "micro_batches"
-_UPDATE = re.compile(
-    r"^(Resource)?(Sparse)?Apply[A-Z]|GroupEmbeddingApply|^DynamicTableApply|AccumulatorApply"
-)
-_WRITE = re.compile(r"^Assign(Sub|Add)?(VariableOp)?$|^(Resource)?Scatter(Nd)?(Sub|Add|Update)$")
 _DIVIDED = "each batch in {} micro-batches: {} copied, {} summed, {} joined"
 _WHOLE = "micro_batch_num: each batch runs whole: {}"
 _UNDIVIDED = "all that updates need is computed for the whole batch"
@@ -133,7 +129,8 @@ def _updates(view: GraphView, classifier: Classifier) -> List[str]:
         op = view.op(name)
         if node.state != LATE or name in classifier.unused.nodes:
             continue
-        if _UPDATE.search(op) or (_WRITE.search(op) and _written(view, name) in trained):
+        is_write = is_use(op, CHANGES) and _written(view, name) in trained
+        if is_write or is_use(op, TAKES_GRADIENTS):
             found.append(name)
     return found
 

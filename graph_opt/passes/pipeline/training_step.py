@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import AbstractSet, Dict, FrozenSet, Iterator, List, Optional, Set, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.compat.op_definitions import is_stateful, takes_reference
 from graph_opt.compat.stateful_ops import FUNCTION_CALLS, PLACEHOLDERS
+from graph_opt.compat.variable_ops import UPDATES, VariableUse, is_use
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView
 from graph_opt.passes.io_stages import BUFFER_PUT
@@ -19,7 +19,7 @@ from graph_opt.rules.op_names import PASS_ON, VARIABLES
 
 READS = PASS_ON | frozenset(["ReadVariableOp"])
 RESOURCE = tf.resource.as_datatype_enum
-_TRAINS = re.compile(r"Apply|Scatter")
+_TRAINS = (UPDATES - {VariableUse.ADDS}) | {VariableUse.ACCUMULATES}
 _NONE: FrozenSet[str] = frozenset()
 
 
@@ -86,8 +86,7 @@ class TrainingStep:
         found = [
             name
             for name in view.nodes
-            if _TRAINS.search(view.op(name))
-            and is_update(view, name)
+            if is_use(view.op(name), _TRAINS)
             and self.task[name] is not None
             and name not in self._skipped
             and ends.get(name)

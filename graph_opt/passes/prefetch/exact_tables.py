@@ -23,6 +23,7 @@ from typing import (
 
 from graph_opt.compat.op_definitions import takes_reference
 from graph_opt.compat.stateful_ops import functions_only_read
+from graph_opt.compat.variable_ops import KEEPS_ROWS, is_use
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.rewrite import ControlEdit, Rewrite
 from graph_opt.graph.view import GraphView, TensorRef, Use
@@ -31,15 +32,9 @@ from graph_opt.passes import attribute_values as values
 from graph_opt.passes.node_writer import NodeWriter, free_scope
 from graph_opt.rules.op_names import (
     ALL_ASSIGNS,
-    EXCHANGE_CHANGES,
-    EXCHANGE_GATHERS,
-    GROUP_GATHERS,
-    GROUP_LOOKUPS,
-    GROUP_REFRESHES,
     OWN_UPDATES,
     PACKED_UPDATES,
     PASS_ON,
-    ROW_READERS,
     SWITCHES,
 )
 
@@ -47,22 +42,6 @@ LOSE_ROWS = "LoseServedRows"
 """The op that tells a worker of a writer of tables on servers."""
 
 _SCOPE = "exact_rows_writers"
-# What takes a reference or handle and changes no rows; moves of averages read the rows.
-_READS = (
-    ROW_READERS
-    | GROUP_LOOKUPS
-    | GROUP_GATHERS
-    | GROUP_REFRESHES
-    | EXCHANGE_GATHERS
-    | EXCHANGE_CHANGES
-    | frozenset(
-        [
-            "IsVariableInitialized", "VarIsInitializedOp", "VariableShape", "ReadVariableOp",
-            "DisableCopyOnRead", "DestroyResourceOp", "GroupEmbeddingAverage",
-            "ResourceGroupEmbeddingAverage", "ResourceGroupEmbeddingWeightsGrad",
-        ]
-    )
-)  # fmt: skip
 _FUNCTION_CALLS = frozenset(
     ["If", "StatelessIf", "PartitionedCall", "StatefulPartitionedCall", "Case", "StatelessCase"]
 )
@@ -249,4 +228,4 @@ def _only_reads(view: GraphView, variable: str, use: Use) -> bool:
     if node.op in _FUNCTION_CALLS:
         functions = {each.signature.name: each for each in view.library.function}
         return functions_only_read(node, functions)
-    return node.op in _READS or "GroupEmbeddingBring" in node.op
+    return is_use(node.op, KEEPS_ROWS)

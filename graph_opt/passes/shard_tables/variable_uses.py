@@ -9,9 +9,9 @@ the variable                                   -> all else    needs rows of othe
 
 from __future__ import annotations
 
-import re
 from typing import AbstractSet, List, NamedTuple, Optional, Set, Tuple
 
+from graph_opt.compat.variable_ops import VariableUse, is_use
 from graph_opt.graph.view import GraphView, TensorRef, Use
 from graph_opt.rules.op_names import ASSIGNS, PASS_ON
 
@@ -19,9 +19,8 @@ _READS = PASS_ON | frozenset(["ReadVariableOp"])
 _BROADCASTS = ("HorovodBroadcast",)
 _SAVES = ("SaveV2", "SaveSlices", "Save")
 _RESTORES = ("RestoreV2", "RestoreSlice", "Restore")
+_ASKS_NO_ROWS = frozenset([VariableUse.ASKS, VariableUse.ENDS])
 _SHAPES = ("Shape", "VariableShape", "Size", "Rank")
-# Nodes that ask whether there is a value, or end it.
-_ASK_NO_ROWS = re.compile(r"^(IsVariableInitialized|VarIsInitializedOp|DestroyResourceOp)$")
 # What reads and writes rows by key (sharding.keyed_rows) is added under this scope.
 _OURS = "graph_opt/rows/"
 
@@ -82,7 +81,8 @@ def variable_uses(
                 values.append(passed)
             if name in known or name.startswith(_OURS) or (only is not None and name not in only):
                 continue
-            if op not in _READS and not _ASK_NO_ROWS.match(op):
+            needs_rows = op in _SHAPES or not is_use(op, _ASKS_NO_ROWS)
+            if op not in _READS and needs_rows:
                 found = _with_use(view, variable, found, use)
     shown = [one for one in values if only is None or one.node in only]
     return found._replace(values=tuple(shown))

@@ -9,7 +9,6 @@ update sums those of the same row, as it does within a batch.
 
 from __future__ import annotations
 
-import re
 from typing import (
     AbstractSet,
     Callable,
@@ -26,14 +25,14 @@ from typing import (
 from graph_opt.compat.gradient_marks import is_marked_gradient
 from graph_opt.compat.op_definitions import op_definition
 from graph_opt.compat.stateful_ops import FUNCTION_CALLS, VARIABLES, functions_only_read
+from graph_opt.compat.variable_ops import CHANGES, TAKES_GRADIENTS, TRAINS, is_use
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, TensorRef, Use
 from graph_opt.passes.control_flow import depths
 from graph_opt.rules.optimizers.sparse_update import SparseUpdate, sparse_updates
 
-_UPDATE = re.compile(r"^(Resource)?(Sparse)?Apply[A-Z]|AccumulatorApplyGradient$")
-_WRITE = re.compile(r"^(Resource)?(Assign|Scatter)")
 _GRADIENTS = frozenset(["grad", "delta", "gradient"])
+_WRITES = CHANGES - TRAINS
 _ROWS = frozenset(["indices", "gradient_indices"])
 # Of these is the step of an average that is no gradient, such as batch normalization's.
 _AVERAGES = frozenset(
@@ -77,7 +76,7 @@ def taken_gradients(view: GraphView, sources: Sequence[str]) -> List[Gradient]:
     inside.update(_data(view, marked, GraphView.readers))
     whole = [Gradient(view.inputs(name)[0], False, (Use(name, 0),)) for name in marked]
     for name in view.nodes:
-        if name not in inside and _UPDATE.search(view.op(name)):
+        if name not in inside and is_use(view.op(name), TAKES_GRADIENTS):
             whole.extend(_whole(view, name, batch))
     found.extend(each for each in whole if _is_of_batch(view, each.tensor, batch))
     taken = _once(found)
@@ -148,7 +147,7 @@ def _refuse_other_updates(
             )
     read = _data(view, [each.tensor.node for each in taken], _sources)
     for name in view.nodes:
-        if not _WRITE.search(view.op(name)) or name in known or len(view.inputs(name)) < 2:
+        if not is_use(view.op(name), _WRITES) or name in known or len(view.inputs(name)) < 2:
             continue
         variable = view.through_identity(view.inputs(name)[0]).node
         values = [tensor.node for tensor in view.inputs(name)[1:] if tensor.node in computed]

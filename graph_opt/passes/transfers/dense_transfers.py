@@ -14,7 +14,6 @@ it. So whatever is joined is at or below its level, and whatever reads it above.
 
 from __future__ import annotations
 
-import re
 from typing import (
     AbstractSet,
     Dict,
@@ -30,6 +29,7 @@ from typing import (
 import numpy as np
 
 from graph_opt.compat.op_definitions import dtype_name, dtype_size, is_value, value_dtype
+from graph_opt.compat.variable_ops import VariableUse, use_of
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, Shape, TensorRef, Use
 from graph_opt.passes.io_stages import BUFFER_PUT
@@ -47,7 +47,6 @@ from graph_opt.rules.match.table import TableRead, describe, find_read
 from graph_opt.rules.op_names import ASSIGNS, VARIABLES
 
 WEIGHTS, GRADIENTS = "weights", "gradients"
-_APPLIES = re.compile(r"^(Resource)?Apply")
 # An update is a handful of ops from the border; a longer search has met something else.
 _LONGEST_UPDATE = 64
 
@@ -342,7 +341,8 @@ class _Search:
             return shape
         for use in uses:
             variable = view.inputs(use.consumer)[0].node
-            if _APPLIES.match(view.op(use.consumer)) and view.op(variable) in VARIABLES:
+            applies = use_of(view.op(use.consumer)) is VariableUse.TRAINS
+            if applies and view.op(variable) in VARIABLES:
                 return self._shape_of_variable(variable)
         return shape
 

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import re
 from typing import Dict
 
+from graph_opt.compat.variable_ops import OF_ROWS, UPDATES, VariableUse, is_use
 from graph_opt.graph.view import GraphView
 from graph_opt.rules.op_names import ASSIGNS, GROUP_GATHERS, KEEP_BATCH, KEEP_SERVED
 
-_WRITES = re.compile(
-    r"Apply|^Assign(Add|Sub)|^(Resource)?Scatter(Nd)?(Add|Sub|Mul|Div|Min|Max|Update)$"
-)
+_UPDATES = UPDATES | {VariableUse.ACCUMULATES}
 _READ = "ReadVariableOp"
-_WRITES_ROWS = re.compile(r"Sparse|Scatter|GroupEmbedding|DynamicTable")
 
 
 def is_update(view: GraphView, name: str) -> bool:
     """Whether a node changes a variable or an accumulator, other than to initialize it."""
     op = view.op(name)
-    return not is_initializer(view, name) if op in ASSIGNS else _WRITES.search(op) is not None
+    return not is_initializer(view, name) if op in ASSIGNS else is_use(op, _UPDATES)
 
 
 def updates_rows(view: GraphView, name: str) -> bool:
     """Whether an update changes only some rows of its variable."""
-    return _WRITES_ROWS.search(view.op(name)) is not None
+    op = view.op(name)
+    return is_use(op, OF_ROWS) or op == "SparseAccumulatorApplyGradient"
 
 
 def is_initializer(view: GraphView, name: str) -> bool:

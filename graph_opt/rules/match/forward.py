@@ -11,17 +11,13 @@ import re
 from typing import Container, Dict, Iterable, List, Optional, Set
 
 from graph_opt.compat.op_definitions import is_stateful
+from graph_opt.compat.variable_ops import ACTS, VariableUse, is_use, use_of
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.rules.match.table import count_tables
 from graph_opt.rules.op_names import PASS_ON, SHAPE_READERS, VARIABLES
 
-_WRITER = re.compile(
-    r"Assign|^(Resource)?(Sparse)?Apply|^(Resource)?Scatter(Nd)?(Update|Add|Sub|Mul|Div|Min|Max)$"
-    r"|AccumulatorApply|^(Resource)?GroupEmbeddingApply"
-    r"|^DynamicTable(Apply|Erase|Evict|Import|Initialize|Restore|SetStep|SlotInitialize)"
-)
-# Running totals (metrics, moving averages of the loss): what they accumulate belongs to the model.
-_ACCUMULATE = re.compile(r"^Assign(Add|Sub)(VariableOp)?$")
+# A count of epochs is on the way of the batches that it limits.
+_WRITES = (ACTS - {VariableUse.COUNTS}) | {VariableUse.MAINTAINS}
 _NO_RESULT = re.compile(r"Summary|^Save|^MergeV2Checkpoints$|^Assert$|^Print|^NoOp$")
 _SUMMARY = re.compile(r"Summary")
 _GRADIENT = re.compile(r"Grad")
@@ -44,7 +40,7 @@ class ForwardPart:
         self._gradient_ops = [
             op for op in view.ops() if _GRADIENT.search(op) and op not in _NO_GRADIENT
         ]
-        self._writer_ops = [op for op in view.ops() if _WRITER.search(op)]
+        self._writer_ops = [op for op in view.ops() if is_use(op, _WRITES)]
         self._writers = frozenset(view.of_op(*self._writer_ops))
         self._gradients: Optional[_Nodes] = None
         self._results: Optional[List[str]] = None
@@ -179,7 +175,8 @@ class ForwardPart:
         # A graph pruned to its train op has no results left, but its gradients read the model.
         for name in self._view.of_op(*self._gradient_ops):
             ends.extend(t.node for t in self._view.inputs(name) if t.node not in gradients)
-        totals = [op for op in self._writer_ops if _ACCUMULATE.search(op)]
+        # Running totals (metrics, moving averages of the loss): what they add up is of the model.
+        totals = [op for op in self._writer_ops if use_of(op) is VariableUse.ADDS]
         for name in self._view.of_op(*totals):
             if name not in gradients:
                 ends.extend(tensor.node for tensor in self._view.inputs(name)[1:])

@@ -10,10 +10,11 @@ all else           an unknown optimizer or a function
 
 from __future__ import annotations
 
-import re
 from typing import FrozenSet, Iterator, List, NamedTuple, Optional, Tuple
 
+from graph_opt.compat.op_definitions import takes_reference
 from graph_opt.compat.stateful_ops import called_functions, functions_only_read
+from graph_opt.compat.variable_ops import CHANGES, VariableUse, is_use, use_of
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.rules.match.forward import ForwardPart
@@ -22,11 +23,6 @@ from graph_opt.rules.optimizers.row_decay import is_row_decay
 
 _BROADCAST = "HorovodBroadcast"
 _PASS_ON = frozenset(["Identity", "RefIdentity"])
-_DENSE = re.compile(r"^(Resource)?Apply")
-_SETS_ROWS = re.compile(r"^(Resource)?(ScatterUpdate|ScatterNdUpdate|StridedSliceAssign)$")
-_ADDS = re.compile(r"^Assign(Add|Sub)")
-_APPLY = re.compile(r"Apply")
-_WRITES = re.compile(r"^(Resource)?(Assign|Scatter|StridedSliceAssign|CountUpTo)")
 
 
 def assigned(view: GraphView, name: str) -> Refusal:
@@ -74,10 +70,10 @@ def table_writer(
     """
     trains = [writer for writer in _writers(view, table) if _trains(view, forward, writer.node)]
     # Rows that the script sets itself, such as those of new items, are no part of an optimizer.
-    writers = [each for each in trains if not _SETS_ROWS.search(view.op(each.node))] or trains
+    writers = [each for each in trains if not _uses(view, each, VariableUse.SETS_ROWS)] or trains
     writers = _with_decay(view, writers)
     for writer in writers:
-        if len(writers) > 1 and _ADDS.search(view.op(writer.node)):
+        if len(writers) > 1 and _uses(view, writer, VariableUse.ADDS):
             raise _updated_twice(table, writers)
         _require_known(view, writer, known)
         if len(writers) > 1 and view.op(writer.node) in ALL_ASSIGNS:
@@ -141,11 +137,13 @@ def _passes_on(op: str, is_resource: bool) -> bool:
 
 def _may_write(view: GraphView, name: str, slot: int, is_resource: bool) -> bool:
     op = view.op(name)
-    if _APPLY.search(op):
-        return True
-    if _WRITES.search(op):
-        return slot == 0
+    if is_use(op, CHANGES) or use_of(op) is None:
+        return is_resource or takes_reference(view.nodes[name], slot)
     return is_resource and _calls_writer(view, name)
+
+
+def _uses(view: GraphView, writer: Writer, use: VariableUse) -> bool:
+    return use_of(view.op(writer.node)) is use
 
 
 def _calls_writer(view: GraphView, name: str) -> bool:
@@ -159,6 +157,8 @@ def _calls_writer(view: GraphView, name: str) -> bool:
 
 def _trains(view: GraphView, forward: ForwardPart, name: str) -> bool:
     """Whether this changes the variable in training; an Assign may initialize or restore it."""
+    if view.op(name).startswith(_BROADCAST):
+        return False
     if view.op(name) not in ALL_ASSIGNS:
         return True
     value: TensorRef = view.through_identity(view.inputs(name)[1])
@@ -176,7 +176,7 @@ def _is_own_value(view: GraphView, assign: str, value: TensorRef) -> bool:
 
 def _require_known(view: GraphView, writer: Writer, known: FrozenSet[str]) -> None:
     name, op = writer.node, view.op(writer.node)
-    if op not in known and _DENSE.search(op):
+    if op not in known and use_of(op) is VariableUse.TRAINS:
         need = "an update of only the rows that were looked up"
         raise Refusal("update_is_dense", at=name, need=need, saw=op)
     if op not in known:

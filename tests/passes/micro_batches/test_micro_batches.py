@@ -129,6 +129,25 @@ def test_updates_are_those_of_whole_batches(loss: str) -> None:
     assert_same(train(4, **made), train(0, **made))
 
 
+class _Multiplies(tf.train.Optimizer):
+    """An optimizer that changes weights by an op that TensorFlow's own do not use."""
+
+    def __init__(self) -> None:
+        super().__init__(False, "multiplies")
+
+    def _resource_apply_dense(self, grad: Any, handle: Any) -> Any:
+        rows = tf.range(tf.shape(grad)[0])
+        return tf.group(tf.scatter_mul(handle, rows, 1 - 0.1 * grad))
+
+
+def test_an_update_may_be_any_op_that_changes_a_variable() -> None:
+    def body(inputs: Any) -> Any:
+        return layers(inputs, (8, 4, 1), resource=True)
+
+    made: Dict[str, Any] = dict(optimizer=_Multiplies(), body=body)
+    assert_same(train(4, **made), train(0, **made))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("rows", [8, 10])
 @pytest.mark.parametrize("loss", sorted(LOSSES))

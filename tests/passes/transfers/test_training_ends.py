@@ -94,7 +94,8 @@ def test_what_keeps_answers_of_servers_is_run_by_sessions() -> None:
         ("x = DynamicTableApply(w)", True, True),
         ("x = AssignVariableOp(w, rate)", True, False),
         ("x = ReadVariableOp(w)", False, False),
-        ("x = ScatterNd(w)", False, True),
+        ("x = ScatterNd(w)", False, False),
+        ("x = StridedSliceAssign(w, rate)", True, True),
         ("w/Assign = AssignVariableOp(w, rate)", False, False),
     ],
 )
