@@ -27,7 +27,7 @@ from graph_opt.passes.summed_batches.turns import take_turns
 from graph_opt.passes.transfers.pack_dense import pack_dense
 from graph_opt.passes.translation import UNCHANGED, Translation
 from graph_opt.reporting.outcomes import StageReport
-from graph_opt.reporting.report import Report
+from graph_opt.reporting.report import MICRO_BATCHES, Report
 
 
 class Pass(NamedTuple):
@@ -61,10 +61,10 @@ PASSES = (
 )
 
 
-_BATCHES_INSTEAD = (
-    "micro_batch_num: rows of a batch depend on each other here, so each step trains on {} batches "
-    "by the sum of their gradients, as in DeepRec, and nothing runs ahead of it; micro_batch_rule: "
-    "'parts' keeps to one batch, 'batches' lets lookups run ahead"
+_BATCHES_INSTEAD = MICRO_BATCHES + (
+    "rows of a batch depend on each other here, so each step trains on {} batches by the sum of "
+    "their gradients, as in DeepRec, and nothing runs ahead of it; micro_batch_rule: 'parts' keeps "
+    "to one batch, 'batches' lets lookups run ahead"
 )
 
 

@@ -20,6 +20,9 @@ from graph_opt.reporting.outcomes import (
 from graph_opt.reporting.refreshed import TableRefresh
 from graph_opt.reporting.staleness import TableStaleness
 
+MICRO_BATCHES = "micro_batch_num: "
+"""How lines begin that tell on which batches steps train. Sessions print them on their own."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Report:

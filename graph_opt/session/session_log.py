@@ -10,7 +10,7 @@ import threading
 import weakref
 from typing import Any, Callable, Deque, Iterator, List, MutableMapping, Optional, Tuple
 
-from graph_opt.reporting.report import Report
+from graph_opt.reporting.report import MICRO_BATCHES, Report
 from graph_opt.reporting.session_report import TASK, ProcessReport, SessionReport
 from graph_opt.reporting.stderr import say, say_for_all_ranks
 from graph_opt.reporting.summary import details_wanted
@@ -21,7 +21,6 @@ from graph_opt.sharding.own_rows import layers_were_used
 # Some processes open sessions indefinitely, such as one that evaluates every checkpoint.
 _MAX_SESSIONS_KEPT = 200
 _RANK = "HOROVOD_RANK"
-_MICRO_BATCHES = "micro_batch_num: "
 _ONE_BATCH = (
     "micro_batch_num has no effect: each step trains on one whole batch, which is a small one if "
     "the script has divided its batch size by that number, as scripts for DeepRec do"
@@ -133,8 +132,8 @@ def tell_more_by(read_more: str, listener: Optional[Callable[[], None]] = None) 
 
 def _apart(report: Report) -> Iterator[str]:
     """What a line of its own says: what a step trains on is other than the script may expect."""
-    yield from (line for line in report.warnings if line.startswith(_MICRO_BATCHES))
-    if any(line.startswith(_MICRO_BATCHES) for line in report.left_alone):
+    yield from (line for line in report.warnings if line.startswith(MICRO_BATCHES))
+    if any(line.startswith(MICRO_BATCHES) for line in report.left_alone):
         yield _ONE_BATCH
 
 

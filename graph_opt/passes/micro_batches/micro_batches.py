@@ -39,11 +39,12 @@ from graph_opt.passes.micro_batches.classify import (
 from graph_opt.passes.micro_batches.copies import DIVIDED_BATCH, Copies
 from graph_opt.passes.node_writer import free_scope
 from graph_opt.passes.pass_state import PassState
+from graph_opt.reporting.report import MICRO_BATCHES
 from graph_opt.reporting.tables import counted
 
 _SCOPE = "micro_batches"
 _DIVIDED = "each batch in {} micro-batches: {} copied, {} summed, {} joined"
-_WHOLE = "micro_batch_num: each batch runs whole: {}"
+_WHOLE = MICRO_BATCHES + "each batch runs whole: {}"
 _UNDIVIDED = "all that updates need is computed for the whole batch"
 _NOTHING = "no update depends on the rows of a batch by way of layers"
 

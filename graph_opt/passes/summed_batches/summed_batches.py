@@ -26,6 +26,7 @@ from graph_opt.passes.summed_batches.batch_copies import SUMMED, BatchCopies
 from graph_opt.passes.summed_batches.batch_part import batch_part
 from graph_opt.passes.summed_batches.gradients import taken_gradients
 from graph_opt.passes.summed_batches.pulls import pull
+from graph_opt.reporting.report import MICRO_BATCHES
 from graph_opt.reporting.tables import counted
 
 _SCOPE = "summed_batches"
@@ -34,7 +35,7 @@ _AGAIN = (
     "steps of the graph were made to train on several batches before (node '{}'): "
     "micro_batch_num is"
 )
-_SINGLE = "micro_batch_num: each step trains on one batch: {}"
+_SINGLE = MICRO_BATCHES + "each step trains on one batch: {}"
 
 
 def summed_batches(state: PassState, options: SessionOptions) -> PassState:
