@@ -1,0 +1,289 @@
+"""What graph_opt's session classes do before and after their steps."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+from graph_opt.compat.sessions import Elements, Given, share_session
+from graph_opt.config import to_stock
+from graph_opt.export.users_graph import export_users_graph, has_our_ops
+from graph_opt.passes.translation import Translation
+from graph_opt.report_page.graph_report import GraphReport
+from graph_opt.reporting.report import Report
+from graph_opt.session import graph_use
+from graph_opt.session.chosen_stages import ChosenStages
+from graph_opt.session.fetch_map import FetchMap
+from graph_opt.session.graph_page import graph_report
+from graph_opt.session.graph_records import is_left_alone, report_of, translation_of
+from graph_opt.session.input_watch import InputWatch
+from graph_opt.session.installed_config import checked_options, effective_config
+from graph_opt.session.late_rows import bring_rows_to_date, note_open
+from graph_opt.session.lost_rows import LostRows
+from graph_opt.session.new_users import change_new_users, has_no_new_users
+from graph_opt.session.optimization import (
+    is_training_graph,
+    is_training_step,
+    optimize_before_first_run,
+)
+from graph_opt.session.partial_steps import fetch_map_of
+from graph_opt.session.session_log import note_session
+from graph_opt.session.shadow_steps import ShadowSteps, shadow_steps
+from graph_opt.session.stage_reach import StageReach
+from graph_opt.session.stage_threads import StageThreads
+from graph_opt.session.staleness_sampler import StalenessSampler
+from graph_opt.session.step import Step
+from graph_opt.session.step_count import count_step
+from graph_opt.session.step_listeners import tell_of_step
+from graph_opt.session.step_options import StepOptions
+from graph_opt.session.step_recording import RecordedSession
+from graph_opt.sharding.table_savers import whole_value
+from graph_opt.strategy.data_parallel_graph import give_first_values
+
+_MAX_CACHED_STEPS = 512
+_TRAINING_ADDED_LATE = (
+    "training was added to the graph after the session had run it, and TensorFlow ignores edits "
+    "from then on: build the model before the session's first run, or open another session"
+)
+
+
+class StagedSteps(RecordedSession):
+    """Mixin of graph_opt's session classes; precedes one of TensorFlow's classes."""
+
+    def __init__(self, target: str = "", graph: Any = None, config: Any = None) -> None:
+        effective = effective_config(config)
+        stock = None
+        if effective is not None:
+            checked_options(effective, target or "")
+            stock = to_stock(effective, target or "")
+        self.set_up(effective)
+        base: Any = super()
+        base.__init__(target, graph, stock)
+
+    def set_up(self, config: Any) -> None:
+        """Does what opening a session with this extended config does; None for none."""
+        self._wanted_config = config
+        self._step_options: Optional[StepOptions] = None
+        self._threads = StageThreads()
+        self._steps: Dict[Tuple[int, ...], Step] = {}
+        self._ran, self._first_run = False, threading.Lock()
+        self._reach: Optional[StageReach] = None
+        self._fetch_map: Optional[FetchMap] = None
+        self._translation: Optional[Translation] = None
+        self._sampler, self._lost_rows = StalenessSampler(self), LostRows(self)
+        self._trains_later, self._version_seen = False, -1
+        self._shadow: Optional[ShadowSteps] = None
+        self._input = InputWatch(self)
+        self.watch_servers(config, self._threads.give_up)
+
+    @property
+    def stage_threads(self) -> StageThreads:
+        """The threads that fill this session's buffers."""
+        return self._threads
+
+    def graph_report(self, **options: Any) -> GraphReport:
+        """This session's graph before and after, as `graph_opt.graph_report` returns it."""
+        return graph_report(self, **options)
+
+    def prepare_step(
+        self,
+        fetches: Elements,
+        targets: Elements,
+        feeds: Elements,
+        values: Sequence[Any] = (),
+        runs_now: bool = True,
+        is_partial: bool = False,
+    ) -> Given:
+        """Maps the fetches, and starts or ends threads as the step requires."""
+        if runs_now:
+            tell_of_step(self, fetches, targets, feeds, values)
+        if not self._ran:
+            self._prepare_graph([*fetches, *targets])
+        self.learn_graph()
+        step = self._step_of(fetches, targets, feeds, is_partial=is_partial)
+        if runs_now:
+            give_first_values(self, [*step.fetches, *step.targets], feeds)  # Before rows are read.
+            if step.fills:
+                self._prepare_stages(step, feeds, values)  # The caller is such a thread.
+            elif not self._threads.are_as_needed(step):
+                self.within_limit(self._prepare_stages, step, feeds, values)
+            if step.trains:
+                count_step()
+            self._lost_rows.before_step(step, self.within_limit)
+            self._sampler.before_step(step, self.within_limit)
+        else:
+            self._refuse_whole_tables(fetches)
+        return step.fetches, step.targets, step.feeds
+
+    def _step_of(self, *given: Elements, is_partial: bool = False) -> Step:
+        elements = (*given[0], None, *given[1], None, *given[2], is_partial)
+        key = tuple(map(id, elements))
+        step = self._steps.get(key)
+        if step is None:
+            step = self._resolve(given, is_partial, elements)
+            if len(self._steps) >= _MAX_CACHED_STEPS:
+                self._steps.clear()
+            self._steps[key] = step
+        return step
+
+    def needs_more_feeds(self, given: Given, is_partial: bool = False) -> bool:
+        """Whether a step reads weights that its model takes from a stage when it trains."""
+        return bool(self._step_of(*given, is_partial=is_partial).pipeline.reads)
+
+    def more_feeds(self, given: Given, is_partial: bool = False) -> Dict[Any, Any]:
+        """The weights themselves, for a step that reads them without training."""
+        reads = self._step_of(*given, is_partial=is_partial).pipeline.reads
+        if not reads:
+            return {}
+        values = self.within_limit(share_session(self).run, [direct for _, direct in reads])
+        return {taken: value for (taken, _), value in zip(reads, values)}
+
+    def goes_through_run(self, given: Given) -> bool:
+        """Whether a compiled step runs as one of `run`."""
+        return self._shadow is not None or self.needs_more_feeds(given)
+
+    def run_step(self, given: Given, prepared: Any, run: Any, is_partial: bool) -> List[Any]:
+        """Runs a step, and shadows it if that is asked for."""
+        shadow = self._shadow
+        if shadow is None:
+            return list(run(*prepared))
+        step = self._step_of(*given, is_partial=is_partial)
+        results = shadow.run(self, step, given, prepared, run, is_partial)
+        self._shadow = None if shadow.is_over(self) else shadow
+        return results
+
+    def step_ended(
+        self, error: Optional[BaseException], given: Given, is_partial: bool = False
+    ) -> None:
+        """Notes rows and works that are done with; starts stages that gave weights for nothing."""
+        self._input.after_step(error, self._step_of, given, is_partial)
+        if self._lost_rows.matter:
+            self._lost_rows.after_step(self._step_of(*given, is_partial=is_partial), error)
+        if error is not None:
+            self._threads.note_failed_step(self, error)
+
+    def step_options(self, options: Any) -> Any:
+        """What the script gives, and what DeepRec's options make of it."""
+        if self._step_options is None:
+            self._step_options = StepOptions(self._wanted_config, self._target_of_session())
+        return self._step_options.of(options)
+
+    def fed_value(self, tensor: Any, value: Any) -> Any:
+        """This rank's rows of what is fed for a divided table."""
+        assert self._fetch_map is not None
+        return self._fetch_map.fed_value(tensor, value)
+
+    def fetched_values(self, fetches: Elements, values: List[Any]) -> List[Any]:
+        """The results of a step, with whole tables in the place of parts."""
+        assert self._fetch_map is not None
+        divided = self._fetch_map.divided_among(fetches)
+        whole = {name: whole_value(self, name) for name in set(divided.values())}
+        return [whole.get(divided.get(place, ""), value) for place, value in enumerate(values)]
+
+    def knows_graph(self) -> bool:
+        """Whether all users of deferred and of divided variables are known."""
+        return not self._ran or has_no_new_users(self._graph_of_session())
+
+    def learn_graph(self) -> None:
+        """Changes what the graph got since the last step and uses such variables."""
+        graph = self._graph_of_session()
+        if not has_no_new_users(graph):
+            change_new_users(graph)
+        translation = translation_of(graph)
+        if translation is not self._translation:
+            self._translation = translation
+            self._fetch_map = fetch_map_of(graph, translation)
+            self._steps.clear()
+            self._lost_rows.learn_graph()
+
+    def close(self) -> None:
+        """Brings rows to date that outlive the session, ends its threads and closes it.
+
+        Raises:
+          tf.errors.OpError: TensorFlow failed to close the session, or an update of the last steps
+            failed.
+        """
+        failed = self._threads.stop_all(self)
+        self._sampler.before_close()
+        if self._ran:
+            bring_rows_to_date(self)
+        super().close()
+        if failed is not None:
+            raise failed
+
+    def _prepare_graph(self, fetched: List[Any]) -> None:
+        with self._first_run:
+            if self._ran:
+                return
+            graph, target = self._graph_of_session(), self._target_of_session()
+            optimize_before_first_run(graph, self._wanted_config, target, fetched)
+            self.map_names(graph)
+
+    def map_names(self, graph: Any) -> None:
+        """Takes over what names stand for in a graph, once it has been optimized."""
+        graph_use.note_run(graph)
+        note_session(self, report_of(graph))
+        if has_our_ops(graph):  # E.g. a graph that was imported after it had been rewritten.
+            export_users_graph(graph)
+        self._reach = StageReach(graph)
+        self.learn_graph()
+        self._trains_later = is_left_alone(graph) and not is_training_graph(graph)
+        self._shadow = shadow_steps(self, self._wanted_config)
+        self._version_seen, self._ran = graph.version, True
+        note_open(self)
+
+    def _resolve(
+        self, given: Sequence[Elements], is_partial: bool, elements: Tuple[Any, ...]
+    ) -> Step:
+        assert self._fetch_map and self._reach and self._translation
+        self._report_late_training()
+        fetches, targets, feeds = given
+        fetched, run, fed, reached = self._fetch_map.resolved(fetches, targets, feeds, is_partial)
+        fills = self._reach.filled_by(reached)
+        if not fills and not self._translation.is_stopped:
+            self._reach.refuse_direct_reads(reached)
+        conditions = self._reach.may_take_from(reached)
+        pipeline = self._reach.pipelines(reached)
+        return Step(
+            fetches=fetched,
+            targets=run,
+            feeds=fed,
+            takes_from=self._reach.taken_from(reached) - pipeline.drains,
+            may_take_from=ChosenStages(conditions) if conditions else None,
+            fills=fills,
+            resets=self._reach.reset_by(reached) | pipeline.resets,
+            pipeline=pipeline,
+            trains=bool(pipeline.trains) or is_training_step(reached),
+            may_sample=self._sampler.may_sample(reached),
+            loses_rows=self._lost_rows.may_lose(reached),
+            given=elements,
+        )
+
+    def _report_late_training(self) -> None:
+        graph = self._graph_of_session()
+        if not self._trains_later or graph.version == self._version_seen:
+            return
+        self._version_seen = graph.version
+        if is_training_graph(graph):
+            self._trains_later = False
+            note_session(self, Report(left_alone=(_TRAINING_ADDED_LATE,)))
+
+    def _refuse_whole_tables(self, fetches: Elements) -> None:
+        assert self._fetch_map is not None
+        for place in self._fetch_map.divided_among(fetches):
+            raise self._fetch_map.part_fetched(fetches[place])
+
+    def _prepare_stages(self, step: Step, feeds: Sequence[Any], values: Sequence[Any]) -> None:
+        assert self._reach is not None
+        if self._shadow is not None:
+            self._shadow.forget(step.resets)
+        self._threads.prepare(self, step, self._reach, feeds, values)
+
+    def _graph_of_session(self) -> Any:
+        session: Any = self
+        return session.graph
+
+    def _target_of_session(self) -> str:
+        session: Any = self
+        target = session.sess_str
+        return target.decode("utf-8") if isinstance(target, bytes) else target
