@@ -31,6 +31,10 @@ if TYPE_CHECKING:
         categorical_column_with_adaptive_embedding,
         input_layer,
     )
+    from graph_opt.embedding_variable.adaptive_lookups import (
+        adaptive_embedding_lookup_sparse,
+        safe_adaptive_embedding_lookup_sparse,
+    )
     from graph_opt.embedding_variable.columns import (
         categorical_column_with_embedding,
         categorical_column_with_multihash,
@@ -46,6 +50,10 @@ if TYPE_CHECKING:
         get_embedding_variable,
     )
     from graph_opt.embedding_variable.lookups import fused_safe_embedding_lookup_sparse
+    from graph_opt.embedding_variable.multi_dim_lookups import (
+        embedding_lookup_sparse_multi_dim,
+        safe_embedding_lookup_multi_dim,
+    )
     from graph_opt.embedding_variable.option_classes import (
         CapacityEvict,
         CBFFilter,
@@ -103,6 +111,7 @@ __all__ = [
     "Session",
     "StorageOption",
     "WorkQueue",
+    "adaptive_embedding_lookup_sparse",
     "async_embedding_mark_node",
     "categorical_column_with_adaptive_embedding",
     "categorical_column_with_embedding",
@@ -110,6 +119,7 @@ __all__ = [
     "check_rewrite",
     "distributed_embeddings",
     "embedding_column",
+    "embedding_lookup_sparse_multi_dim",
     "enable_distributed_strategy",
     "fused_embedding_lookup_sparse",
     "fused_safe_embedding_lookup_sparse",
@@ -133,6 +143,8 @@ __all__ = [
     "refresh_metrics",
     "report",
     "running_graph_def",
+    "safe_adaptive_embedding_lookup_sparse",
+    "safe_embedding_lookup_multi_dim",
     "scratch_memory",
     "sequence_categorical_column_with_embedding",
     "session_reports",
@@ -170,6 +182,7 @@ _MODULES = {
     "Session": "graph_opt.session.session",
     "StorageOption": "graph_opt.embedding_variable.option_classes",
     "WorkQueue": "graph_opt.input.work_queue",
+    "adaptive_embedding_lookup_sparse": "graph_opt.embedding_variable.adaptive_lookups",
     "async_embedding_mark_node": "graph_opt.runtime.mark",
     "categorical_column_with_adaptive_embedding": "graph_opt.embedding_variable.adaptive_columns",
     "categorical_column_with_embedding": "graph_opt.embedding_variable.columns",
@@ -177,6 +190,7 @@ _MODULES = {
     "check_rewrite": "graph_opt.checking.check_rewrite",
     "distributed_embeddings": "graph_opt.distributed_embeddings:",
     "embedding_column": "graph_opt.embedding_variable.columns",
+    "embedding_lookup_sparse_multi_dim": "graph_opt.embedding_variable.multi_dim_lookups",
     "enable_distributed_strategy": "graph_opt.strategy.distributed_strategy",
     "fused_embedding_lookup_sparse": "graph_opt.embedding.fused_lookup",
     "fused_safe_embedding_lookup_sparse": "graph_opt.embedding_variable.lookups",
@@ -200,6 +214,8 @@ _MODULES = {
     "refresh_metrics": "graph_opt.runtime.refresh_metrics",
     "report": "graph_opt.session.graph_records:report_of",
     "running_graph_def": "graph_opt.compat.exported_graph",
+    "safe_adaptive_embedding_lookup_sparse": "graph_opt.embedding_variable.adaptive_lookups",
+    "safe_embedding_lookup_multi_dim": "graph_opt.embedding_variable.multi_dim_lookups",
     "scratch_memory": "graph_opt.ops.scratch_memory",
     "sequence_categorical_column_with_embedding": "graph_opt.embedding_variable.columns",
     "session_reports": "graph_opt.session.session_log",

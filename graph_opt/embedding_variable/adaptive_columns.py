@@ -9,8 +9,8 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Optional
 from graph_opt.compat import tf
 from graph_opt.compat.columns_of_keys import KeyColumn, TableOfColumn
 from graph_opt.compat.embedding_columns import ColumnLookup
+from graph_opt.embedding_variable.adaptive_lookups import stitched_rows
 from graph_opt.embedding_variable.get_embedding_variable import VariableRequest
-from graph_opt.embedding_variable.lookups import embedding_lookup
 from graph_opt.embedding_variable.option_classes import EmbeddingVariableOption
 
 _WEIGHTS = "embedding_weights"
@@ -72,15 +72,10 @@ class TableOfAdaptiveColumn(TableOfColumn):
         chosen = tf.cast(tf.gather(mask, rows), tf.int32)
         places = tf.dynamic_partition(tf.range(tf.size(keys)), chosen, 2)
         hashed, of_keys = lookup.table
-        start = tf.nn.embedding_lookup(hashed, tf.gather(buckets, places[1]), "div")
-        looked_up = [
-            tf.nn.embedding_lookup(hashed, tf.gather(buckets, places[0]), "div"),
-            embedding_lookup(
-                of_keys, tf.gather(keys, places[1]), ev_init_value=tf.stop_gradient(start)
-            ),
-        ]
+        ids = [tf.gather(buckets, places[0]), tf.gather(keys, places[1])]
+        stitched = stitched_rows(hashed, of_keys, ids, tf.gather(buckets, places[1]), places)
         width = lookup.column.dimension
-        results = tf.reshape(tf.dynamic_stitch(places, looked_up), [-1, width])
+        results = tf.reshape(stitched, [-1, width])
         shape = tf.stack([lookup.ids.dense_shape[0], tf.constant(width, tf.int64)])
         return tf.scatter_nd(tf.expand_dims(rows, 1), results, shape)
 

@@ -50,7 +50,7 @@ def embedding_lookup(
     Raises:
       ValueError: An argument does not belong to the kind of table.
     """
-    params = table = _whole(params)
+    params = table = whole(params)
     _check_arguments("embedding_lookup", table, blocknums, ev_init_value, counts)
     if isinstance(table, CompositeTable):
         with tf.name_scope(name, "embedding_lookup"):
@@ -92,7 +92,7 @@ def embedding_lookup_sparse(
     """
     if not isinstance(allow_fast_lookup, bool):
         allow_fast_lookup, blocknums = False, allow_fast_lookup
-    params = table = _whole(params)
+    params = table = whole(params)
     _check_arguments("embedding_lookup_sparse", table, blocknums)
     if combiner != _TILE and not isinstance(table, CompositeTable):
         return _stock_lookup_sparse(
@@ -170,13 +170,13 @@ def safe_embedding_lookup_sparse(
         unless the combiner is `sum`. To an EmbeddingVariable, ids below 0 are ids like others.
       blocknums: Not supported.
     """
-    embedding_weights = table = _whole(embedding_weights)
+    embedding_weights = table = whole(embedding_weights)
     if blocknums is not None or getattr(table, "needs_blocknums", False):
         raise ValueError(
             "safe_embedding_lookup_sparse takes no dynamic-dimension variable: use "
             "embedding_lookup_sparse"
         )
-    sparse_ids = _numbered(sparse_ids, table)
+    sparse_ids = numbered(sparse_ids, table)
     if prune and combiner != _TILE and not isinstance(table, CompositeTable):
         return _stock_safe_lookup_sparse(
             embedding_weights,
@@ -192,10 +192,10 @@ def safe_embedding_lookup_sparse(
     with tf.name_scope(name, "embedding_lookup"):
         shape = sparse_ids.dense_shape
         is_matrix = tf.dimension_value(shape.shape[0]) == 2
-        ids = sparse_ids if is_matrix else _as_matrix(sparse_ids)
+        ids = sparse_ids if is_matrix else as_matrix(sparse_ids)
         weights = None if sparse_weights is None else sparse_weights.values
         if prune:
-            ids, weights = _pruned(ids, weights, combiner)
+            ids, weights = pruned(ids, weights, combiner)
         ids, weights, is_empty = _filled(ids, weights, default_id)
         pooled = embedding_lookup_sparse(
             embedding_weights, ids, weights, partition_strategy, None, combiner, max_norm
@@ -213,7 +213,7 @@ def fused_safe_embedding_lookup_sparse(
     embedding_weights: Any, sparse_ids: Any, *arguments: Any, **named: Any
 ) -> tf.Tensor:
     """As graph_opt's, also of a multi-hash variable, whose lookup is made of TensorFlow's ops."""
-    if isinstance(_whole(embedding_weights), CompositeTable):
+    if isinstance(whole(embedding_weights), CompositeTable):
         return safe_embedding_lookup_sparse(embedding_weights, sparse_ids, *arguments, **named)
     return fused_lookup.fused_safe_embedding_lookup_sparse(
         embedding_weights, sparse_ids, *arguments, **named
@@ -240,7 +240,7 @@ def _check_arguments(function: str, table: Any, blocknums: Any, *of_keys: Any) -
         )
 
 
-def _whole(params: Any) -> Any:
+def whole(params: Any) -> Any:
     """The table, also if it is given as its parts: a dynamic table knows which part has an id."""
     if not isinstance(params, (list, tuple)):
         return params
@@ -259,7 +259,7 @@ def _whole(params: Any) -> Any:
     return params
 
 
-def _numbered(ids: Any, table: Any) -> Any:
+def numbered(ids: Any, table: Any) -> Any:
     """Ids that are strings as keys of their EmbeddingVariable, -1 for the empty one."""
     if not is_embedding_variable(table) or getattr(ids, "dtype", None) != tf.string:
         return ids
@@ -302,12 +302,14 @@ def _tiled(rows: tf.Tensor, ids: tf.SparseTensor, weights: Any) -> tf.Tensor:
     return tiled
 
 
-def _as_matrix(ids: tf.SparseTensor) -> tf.SparseTensor:
+def as_matrix(ids: tf.SparseTensor) -> tf.SparseTensor:
+    """Ids of any shape as rows of bags."""
     shape = ids.dense_shape
     return tf.sparse.reshape(ids, tf.stack([tf.reduce_prod(shape[:-1]), shape[-1]]))
 
 
-def _pruned(ids: tf.SparseTensor, weights: Any, combiner: str) -> Any:
+def pruned(ids: tf.SparseTensor, weights: Any, combiner: str) -> Any:
+    """Valid ids and, if there are any, their weights, which are above 0 unless they are summed."""
     kept = tf.greater_equal(ids.values, 0)
     if weights is not None and combiner != "sum":
         kept = tf.logical_and(kept, tf.greater(weights, 0))

@@ -9,11 +9,19 @@ from graph_opt.embedding_variable import (
     lookups,
     option_classes,
 )
+from graph_opt.embedding_variable.adaptive_lookups import (
+    adaptive_embedding_lookup_sparse,
+    safe_adaptive_embedding_lookup_sparse,
+)
 from graph_opt.embedding_variable.composite_tables import (
     get_dynamic_dimension_embedding_variable,
     get_multihash_variable,
 )
 from graph_opt.embedding_variable.get_embedding_variable import get_embedding_variable
+from graph_opt.embedding_variable.multi_dim_lookups import (
+    embedding_lookup_sparse_multi_dim,
+    safe_embedding_lookup_multi_dim,
+)
 
 # Also in `tensorflow.python.ops.variables`.
 OPTIONS = {
@@ -37,9 +45,13 @@ V1_NAMES = {
     **OPTIONS,
 }
 NN_NAMES = {
+    "adaptive_embedding_lookup_sparse": adaptive_embedding_lookup_sparse,
     "embedding_lookup": lookups.embedding_lookup,
     "embedding_lookup_sparse": lookups.embedding_lookup_sparse,
+    "embedding_lookup_sparse_multi_dim": embedding_lookup_sparse_multi_dim,
     "fused_safe_embedding_lookup_sparse": lookups.fused_safe_embedding_lookup_sparse,
+    "safe_adaptive_embedding_lookup_sparse": safe_adaptive_embedding_lookup_sparse,
+    "safe_embedding_lookup_multi_dim": safe_embedding_lookup_multi_dim,
     "safe_embedding_lookup_sparse": lookups.safe_embedding_lookup_sparse,
 }
 COLUMN_NAMES = {

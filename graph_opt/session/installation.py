@@ -186,7 +186,8 @@ def install(
     - DeepRec's `tf.staged`, `tf.prefetch_join`, `tf.make_prefetch_hook`,
       `tf.async_embedding_mark_node`, `tf.nn.group_embedding_lookup_sparse`,
       `tf.nn.group_embedding_lookup`, `tf.nn.fused_embedding_lookup_sparse`,
-      `tf.nn.fused_safe_embedding_lookup_sparse` and
+      `tf.nn.fused_safe_embedding_lookup_sparse`, `tf.nn.safe_embedding_lookup_multi_dim`,
+      `tf.nn.safe_adaptive_embedding_lookup_sparse`, both also without `safe_`, and
       `tf.feature_column.group_embedding_column_scope` are added.
     - DeepRec's `tf.get_embedding_variable`, its options (`tf.EmbeddingVariableOption` and others),
       `tf.feature_column.categorical_column_with_embedding` and what belongs to them are added.

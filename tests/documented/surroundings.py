@@ -130,6 +130,10 @@ def dynamic_tables(names: Names) -> Around:
     names.update(graph_opt=graph_opt, user_ids=bags(users), features={"user": users})
     yield ""
     assert names["pooled"].shape[1] == 16
+    words = tf.sparse.from_dense([[[1, 2], [3, 0]], [[2, 0], [0, 0]]])  # of sentences
+    names.update(table=tf.get_variable("words", [ROWS, 4]), words=words)
+    yield ""
+    assert names["rows"].shape.as_list() == [2, 4]
     yield ""
     assert names["layer"].shape[1] == 16
     trained(names["pooled"])
