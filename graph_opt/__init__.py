@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from graph_opt.checking.check_rewrite import check_rewrite
     from graph_opt.compat.exported_graph import running_graph_def
     from graph_opt.config import ConfigProto, GraphOptions, OptimizerOptions, load_config
-    from graph_opt.embedding.column_scope import group_embedding_column_scope
+    from graph_opt.embedding.column_scope import (
+        coalesced_embedding_scope,
+        group_embedding_column_scope,
+    )
     from graph_opt.embedding.fused_lookup import fused_embedding_lookup_sparse
     from graph_opt.embedding.group_lookup import group_embedding_lookup_sparse
     from graph_opt.embedding.group_rows import group_embedding_lookup
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
         categorical_column_with_embedding,
         categorical_column_with_multihash,
         embedding_column,
+        linear_model,
         sequence_categorical_column_with_embedding,
         shared_embedding_columns,
     )
@@ -64,6 +68,13 @@ if TYPE_CHECKING:
         InitializerOption,
         L2WeightEvict,
         StorageOption,
+    )
+    from graph_opt.embedding_variable.sparse_columns import (
+        categorical_column_with_hash,
+        cutoff_categorical_column,
+        hash_table_column,
+        sparse_bucketized_column,
+        sparse_numeric_column,
     )
     from graph_opt.input.data_frame import DataFrame
     from graph_opt.input.parquet_dataset import ParquetDataset
@@ -115,8 +126,11 @@ __all__ = [
     "async_embedding_mark_node",
     "categorical_column_with_adaptive_embedding",
     "categorical_column_with_embedding",
+    "categorical_column_with_hash",
     "categorical_column_with_multihash",
     "check_rewrite",
+    "coalesced_embedding_scope",
+    "cutoff_categorical_column",
     "distributed_embeddings",
     "embedding_column",
     "embedding_lookup_sparse_multi_dim",
@@ -130,9 +144,11 @@ __all__ = [
     "group_embedding_column_scope",
     "group_embedding_lookup",
     "group_embedding_lookup_sparse",
+    "hash_table_column",
     "input_layer",
     "install",
     "instruction_set",
+    "linear_model",
     "load_config",
     "load_op_library",
     "make_prefetch_hook",
@@ -150,6 +166,8 @@ __all__ = [
     "session_reports",
     "shared_embedding_columns",
     "sok",
+    "sparse_bucketized_column",
+    "sparse_numeric_column",
     "staged",
     "staleness_metrics",
     "step_trace",
@@ -186,8 +204,11 @@ _MODULES = {
     "async_embedding_mark_node": "graph_opt.runtime.mark",
     "categorical_column_with_adaptive_embedding": "graph_opt.embedding_variable.adaptive_columns",
     "categorical_column_with_embedding": "graph_opt.embedding_variable.columns",
+    "categorical_column_with_hash": "graph_opt.embedding_variable.sparse_columns",
     "categorical_column_with_multihash": "graph_opt.embedding_variable.columns",
     "check_rewrite": "graph_opt.checking.check_rewrite",
+    "coalesced_embedding_scope": "graph_opt.embedding.column_scope",
+    "cutoff_categorical_column": "graph_opt.embedding_variable.sparse_columns",
     "distributed_embeddings": "graph_opt.distributed_embeddings:",
     "embedding_column": "graph_opt.embedding_variable.columns",
     "embedding_lookup_sparse_multi_dim": "graph_opt.embedding_variable.multi_dim_lookups",
@@ -201,9 +222,11 @@ _MODULES = {
     "group_embedding_column_scope": "graph_opt.embedding.column_scope",
     "group_embedding_lookup": "graph_opt.embedding.group_rows",
     "group_embedding_lookup_sparse": "graph_opt.embedding.group_lookup",
+    "hash_table_column": "graph_opt.embedding_variable.sparse_columns",
     "input_layer": "graph_opt.embedding_variable.adaptive_columns",
     "install": "graph_opt.session.installation",
     "instruction_set": "graph_opt.ops.instruction_set",
+    "linear_model": "graph_opt.embedding_variable.columns",
     "load_config": "graph_opt.config",
     "load_op_library": "graph_opt.ops.library:load_library",
     "make_prefetch_hook": "graph_opt.session.prefetch_hook",
@@ -221,6 +244,8 @@ _MODULES = {
     "session_reports": "graph_opt.session.session_log",
     "shared_embedding_columns": "graph_opt.embedding_variable.columns",
     "sok": "graph_opt.sok:",
+    "sparse_bucketized_column": "graph_opt.embedding_variable.sparse_columns",
+    "sparse_numeric_column": "graph_opt.embedding_variable.sparse_columns",
     "staged": "graph_opt.runtime.staged",
     "staleness_metrics": "graph_opt.runtime.staleness_metrics",
     "step_trace": "graph_opt.runtime.trace:trace_of",

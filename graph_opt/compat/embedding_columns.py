@@ -58,7 +58,22 @@ _patch_users = 0
 class ColumnWithLookup(feature_column_v2.EmbeddingColumn):
     """An EmbeddingColumn that delegates its lookup."""
 
-    graph_opt_lookup: Optional[Lookup] = None  # Copies lose it, and are stock columns again.
+    # Copies lose these, and are stock columns again.
+    graph_opt_lookup: Optional[Lookup] = None
+    graph_opt_parts: Optional[int] = None  # Of the table; None for what the variable scope says.
+
+    def create_state(self, state_manager: Any) -> None:
+        """Lets a layer have the table."""
+        with _in_parts(self.graph_opt_parts):
+            super().create_state(state_manager)
+
+    def _old_get_dense_tensor_internal(
+        self, sparse_tensors: Any, weight_collections: Any, trainable: Any
+    ) -> Any:
+        with _in_parts(self.graph_opt_parts):
+            return super()._old_get_dense_tensor_internal(
+                sparse_tensors, weight_collections, trainable
+            )
 
     def get_dense_tensor(self, transformation_cache: Any, state_manager: Any) -> Any:
         """Like TensorFlow's; remembers which features it is for."""
@@ -109,6 +124,15 @@ def embedding_columns_with(made: Callable[[Any], Lookup]) -> Iterator[None]:
     finally:
         _scopes.made.pop()
         _restore()
+
+
+@contextlib.contextmanager
+def _in_parts(parts: Optional[int]) -> Iterator[None]:
+    if parts is None:
+        yield
+        return
+    with tf.variable_scope(tf.get_variable_scope(), partitioner=tf.fixed_size_partitioner(parts)):
+        yield
 
 
 @contextlib.contextmanager

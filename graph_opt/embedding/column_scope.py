@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import weakref
-from typing import Any, Iterator, List, NamedTuple, Optional
+from typing import Any, ContextManager, Iterator, List, NamedTuple, Optional
 
 from graph_opt.compat import tf
 from graph_opt.compat.accepted_arguments import accepting
@@ -48,12 +49,79 @@ def group_embedding_column_scope(name: Optional[str] = None) -> Iterator[None]:
         yield
 
 
-# DeepRec turns one column's lookup into one op (`do_fusion`), or several columns' tables into one
-# variable (`coalesced_scope`); here options and `group_embedding_column_scope` fuse all lookups.
+@contextlib.contextmanager
+def coalesced_embedding_scope(
+    name: Optional[str] = None, num_partitions: Optional[int] = None
+) -> Iterator[CoalescedScope]:
+    """Looks up the embedding columns created in this scope together.
+
+    DeepRec makes one variable of their tables, and saves it as the tables of the columns. Here they
+    stay variables of their own, and one op looks them up: see `group_embedding_column_scope`.
+
+    Args:
+      name: Name scope of the lookups; `coalesced_embedding` by default.
+      num_partitions: Number of parts of each table; None for what the variable scope says.
+
+    Yields:
+      The scope, which later calls of `embedding_column` may have as `coalesced_scope`.
+
+    Raises:
+      ValueError: `num_partitions` is below 1.
+
+    Example:
+      >>> with tf.feature_column.coalesced_embedding_scope(num_partitions=2) as scope:
+      ...     columns = [tf.feature_column.embedding_column(c, 16) for c in categorical]
+      >>> columns.append(tf.feature_column.embedding_column(other, 16, coalesced_scope=scope))
+    """
+    if num_partitions is not None and num_partitions < 1:
+        raise ValueError(
+            "coalesced_embedding_scope: num_partitions is {}; need 1 or more".format(num_partitions)
+        )
+    scope = CoalescedScope(name or "coalesced_embedding", num_partitions)
+    with scope.columns():
+        yield scope
+
+
+class CoalescedScope:
+    """What `coalesced_embedding_scope` yields.
+
+    Args:
+      name: Name scope of the lookups.
+      num_partitions: Number of parts of each table; None for what the variable scope says.
+
+    Attributes:
+      name: As given.
+    """
+
+    def __init__(self, name: str, num_partitions: Optional[int]) -> None:
+        self.name = name
+        self._group = _ColumnGroup(name, num_partitions)
+
+    def columns(self) -> ContextManager[None]:
+        """A scope whose embedding columns belong to this one."""
+        return embedding_columns_with(self._group.add)
+
+
+# DeepRec turns one column's lookup into one op (`do_fusion`); here options fuse all lookups.
 # TensorFlow's function is found on import, because `install` replaces the name.
-embedding_column = accepting(
+_stock_embedding_column = accepting(
     tf.feature_column.embedding_column, warn_once, {"coalesced_scope": None, "do_fusion": False}
 )
+
+
+@functools.wraps(_stock_embedding_column)
+def embedding_column(*arguments: Any, **named: Any) -> Any:
+    """As `tf.feature_column.embedding_column`, also in a `coalesced_scope`."""
+    scope = named.pop("coalesced_scope", None)
+    if scope is None:
+        return _stock_embedding_column(*arguments, **named)
+    if not isinstance(scope, CoalescedScope):
+        raise ValueError(
+            "embedding_column: coalesced_scope is {!r}; need what "
+            "tf.feature_column.coalesced_embedding_scope gives".format(scope)
+        )
+    with scope.columns():
+        return _stock_embedding_column(*arguments, **named)
 
 
 class _Member(NamedTuple):
@@ -113,15 +181,17 @@ class _InputLayer:
 
 
 class _ColumnGroup:
-    """The columns of one scope."""
+    """The columns of one scope, whose tables have so many parts if it says so."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, parts: Optional[int] = None) -> None:
         self._name = name
+        self._parts = parts
         self._columns = 0
         self._layers: List[_InputLayer] = []
 
     def add(self, column: Any) -> Lookup:
         """Adds a column to the group; returns the function that looks it up."""
+        column.graph_opt_parts = self._parts
         if _is_stock(column):
             return lambda lookup: lookup.stock()
         self._columns += 1

@@ -37,6 +37,8 @@ class TableOfAdaptiveColumn(TableOfColumn):
       option: Of the EmbeddingVariable.
     """
 
+    has_weights = False
+
     def __init__(
         self, buckets: int, partition_num: Optional[int], option: EmbeddingVariableOption
     ) -> None:

@@ -11,6 +11,7 @@ from graph_opt.compat.columns_of_keys import (
     KeyColumn,
     TableOfColumn,
     knowing_of_keys,
+    linear_weights,
     sequence_of,
     table_of,
     with_own_table,
@@ -52,17 +53,32 @@ def categorical_column_with_embedding(
       >>> users = tf.feature_column.categorical_column_with_embedding("user", dtype=tf.int64)
       >>> column = tf.feature_column.embedding_column(users, dimension=16)
     """
-    option = ev_option or EmbeddingVariableOption()
+    partitioner = None if partition_num is None else tf.fixed_size_partitioner(partition_num)
+    return KeyColumn(
+        key, checked(key, dtype), TableByKey(ev_option or EmbeddingVariableOption(), partitioner)
+    )
 
-    def make_table(
-        getter: Any, name: str, shape: Any, partitioner: Any = None, **arguments: Any
+
+class TableByKey(TableOfColumn):
+    """Makes an EmbeddingVariable.
+
+    Args:
+      option: Of the EmbeddingVariable.
+      partitioner: Its partitioner; None for that of the variable scope.
+    """
+
+    def __init__(self, option: EmbeddingVariableOption, partitioner: Any = None) -> None:
+        super().__init__(self._make)
+        self._option = option
+        self._partitioner = partitioner
+
+    def _make(
+        self, getter: Any, name: str, shape: Any, partitioner: Any = None, **arguments: Any
     ) -> Any:
-        if partition_num is not None:
-            partitioner = tf.fixed_size_partitioner(partition_num)
-        request = VariableRequest(int(shape[1]), tf.int64, option, None)
+        if self._partitioner is not None:
+            partitioner = self._partitioner
+        request = VariableRequest(int(shape[1]), tf.int64, self._option, None)
         return request.get(getter, name, partitioner=partitioner, **arguments)
-
-    return KeyColumn(key, _checked(key, dtype), TableOfColumn(make_table))
 
 
 def sequence_categorical_column_with_embedding(
@@ -84,6 +100,8 @@ class MultiHashTable(TableOfColumn):
       partitioner: Of both; None for that of the variable scope.
       widths: Numbers of columns of the two, which an embedding column tells; see `of_dimension`.
     """
+
+    has_weights = False
 
     def __init__(
         self, rows: Sequence[int], operation: str, partitioner: Any, widths: Sequence[int] = ()
@@ -163,7 +181,7 @@ def categorical_column_with_multihash(
     check_multihash(key, dims, complementary_strategy, operation)
     rows = [int(size if isinstance(size, int) else size[0]) for size in dims]
     partitioner = None if partition_num is None else tf.fixed_size_partitioner(partition_num)
-    return KeyColumn(key, _checked(key, dtype), MultiHashTable(rows, operation, partitioner))
+    return KeyColumn(key, checked(key, dtype), MultiHashTable(rows, operation, partitioner))
 
 
 @functools.wraps(column_scope.embedding_column)  # also its parameters, which `graph-opt run` asks
@@ -179,16 +197,27 @@ def embedding_column(categorical_column: Any, dimension: Any, *arguments: Any, *
     column = column_scope.embedding_column(categorical_column, dimension, *arguments, **named)
     if table is None:
         return column
-    column = with_own_table(column, table)
-    if isinstance(table, (MultiHashTable, TableOfAdaptiveColumn)):
-        column.graph_opt_lookup = table.look_up
-    return column
+    return with_own_table(column, table)
 
 
 # Found on import, because `install` replaces these names.
 _DO_FUSION = {"do_fusion": False}
-linear_model = accepting(tf.feature_column.linear_model, warn_once, _DO_FUSION)
+_stock_linear_model = accepting(tf.feature_column.linear_model, warn_once, _DO_FUSION)
 _stock_shared_columns = accepting(tf.feature_column.shared_embedding_columns, warn_once, _DO_FUSION)
+
+
+@functools.wraps(_stock_linear_model)
+def linear_model(features: Any, feature_columns: Any, *arguments: Any, **named: Any) -> tf.Tensor:
+    """As `tf.feature_column.linear_model`, also of columns of this module.
+
+    The weights of `categorical_column_with_embedding` are an EmbeddingVariable [units] whose rows
+    start as zeros, unless the column's option says otherwise.
+
+    Raises:
+      ValueError: A column is a multi-hash or adaptive one, which have two tables each.
+    """
+    with linear_weights():
+        return _stock_linear_model(features, feature_columns, *arguments, **named)
 
 
 @functools.wraps(_stock_shared_columns)
@@ -213,7 +242,8 @@ def shared_embedding_columns(categorical_columns: Any, *arguments: Any, **named:
     ]
 
 
-def _checked(key: str, dtype: Any) -> Any:
+def checked(key: str, dtype: Any) -> Any:
+    """The dtype of a column of keys; raises ValueError unless these are strings or integers."""
     dtype = tf.as_dtype(dtype)
     if dtype != tf.string and not dtype.is_integer:
         raise ValueError(

@@ -8,6 +8,7 @@ from graph_opt.embedding_variable import (
     hash_table,
     lookups,
     option_classes,
+    sparse_columns,
 )
 from graph_opt.embedding_variable.adaptive_lookups import (
     adaptive_embedding_lookup_sparse,
@@ -68,6 +69,16 @@ COLUMN_NAMES = {
             "linear_model",
             "sequence_categorical_column_with_embedding",
             "shared_embedding_columns",
+        )
+    },
+    **{
+        name: getattr(sparse_columns, name)
+        for name in (
+            "categorical_column_with_hash",
+            "cutoff_categorical_column",
+            "hash_table_column",
+            "sparse_bucketized_column",
+            "sparse_numeric_column",
         )
     },
 }

@@ -40,7 +40,10 @@ from graph_opt.contrib.linear import _Linear
 from graph_opt.dynamic.import_meta_graph import import_meta_graph
 from graph_opt.dynamic.incremental import incremental_saver_of
 from graph_opt.dynamic.incremental_hook import IncrementalCheckpointHook
-from graph_opt.embedding.column_scope import group_embedding_column_scope
+from graph_opt.embedding.column_scope import (
+    coalesced_embedding_scope,
+    group_embedding_column_scope,
+)
 from graph_opt.embedding.fused_lookup import fused_embedding_lookup_sparse
 from graph_opt.embedding.group_lookup import group_embedding_lookup_sparse
 from graph_opt.embedding.group_rows import group_embedding_lookup
@@ -118,6 +121,7 @@ _NN_NAMES = {
     **embedding_variable_names.NN_NAMES,
 }
 _COLUMN_NAMES = {
+    "coalesced_embedding_scope": coalesced_embedding_scope,
     "group_embedding_column_scope": group_embedding_column_scope,
     **embedding_variable_names.COLUMN_NAMES,
 }
@@ -188,7 +192,7 @@ def install(
       `tf.nn.group_embedding_lookup`, `tf.nn.fused_embedding_lookup_sparse`,
       `tf.nn.fused_safe_embedding_lookup_sparse`, `tf.nn.safe_embedding_lookup_multi_dim`,
       `tf.nn.safe_adaptive_embedding_lookup_sparse`, both also without `safe_`, and
-      `tf.feature_column.group_embedding_column_scope` are added.
+      `tf.feature_column.group_embedding_column_scope` and `coalesced_embedding_scope` are added.
     - DeepRec's `tf.get_embedding_variable`, its options (`tf.EmbeddingVariableOption` and others),
       `tf.feature_column.categorical_column_with_embedding` and what belongs to them are added.
     - So are DeepRec's optimizers: `tf.train.AdamAsyncOptimizer`, `AdagradDecayOptimizer`,

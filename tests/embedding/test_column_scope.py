@@ -10,7 +10,11 @@ import numpy as np
 import pytest
 
 from graph_opt.compat import tf
-from graph_opt.embedding.column_scope import group_embedding_column_scope
+from graph_opt.embedding.column_scope import (
+    coalesced_embedding_scope,
+    embedding_column,
+    group_embedding_column_scope,
+)
 from tests.embedding.lookup_groups import IdBags, in_session
 from tests.repository_checks import attributes_of_loaded_modules, changes_between
 
@@ -22,15 +26,15 @@ def features() -> Dict[str, Any]:
     return {name: bags.sparse() for name, bags in BAGS.items()}
 
 
-def embedding_columns(**options: Any) -> List[Any]:
+def embedding_columns(first: int = 0, last: int = len(NAMES), **options: Any) -> List[Any]:
     return [
-        tf.feature_column.embedding_column(
+        embedding_column(
             tf.feature_column.categorical_column_with_identity(name, 10),
             3 + i,
             initializer=tf.random_normal_initializer(seed=i),
             **options,
         )
-        for i, name in enumerate(NAMES)
+        for i, name in list(enumerate(NAMES))[first:last]
     ]
 
 
@@ -94,6 +98,41 @@ def test_partitioned_columns_are_spread_as_in_stock() -> None:
     (expected, _), expected_names, _ = built(partitioned_input_layer, grouped=False)
     assert len(lookups) == 1 and names == expected_names and len(names) == 3 * len(NAMES)
     np.testing.assert_array_equal(result, expected)
+
+
+def test_coalesced_columns_are_stock_ones_in_parts() -> None:
+    with tf.Graph().as_default():
+        with coalesced_embedding_scope("all", num_partitions=3) as scope:
+            columns = embedding_columns(last=4)
+        columns += embedding_columns(first=4, coalesced_scope=scope)
+        result = input_layer(columns)
+        names = [variable.name for variable in tf.global_variables()]
+        (got,) = in_session([result])
+        assert scope.name == "all" and len(lookups_run(result)) == 1
+    (expected, _), expected_names, _ = built(stock_in_parts, grouped=False)
+    assert names == expected_names
+    np.testing.assert_array_equal(got, expected)
+
+
+def stock_in_parts(columns: List[Any]) -> tf.Tensor:
+    with tf.variable_scope("", partitioner=tf.fixed_size_partitioner(3)):
+        return input_layer(columns)
+
+
+def test_a_layer_of_coalesced_columns_has_their_parts() -> None:
+    with coalesced_embedding_scope(num_partitions=2):
+        columns = embedding_columns()
+    layer = tf.keras.layers.DenseFeatures(columns)
+    assert len(lookups_run(layer(features()))) == 1
+    assert len(layer.trainable_weights) == 2 * len(NAMES)
+
+
+def test_coalesced_scopes_that_cannot_be_are_refused() -> None:
+    with pytest.raises(ValueError, match="num_partitions is 0; need 1 or more"):
+        with coalesced_embedding_scope(num_partitions=0):
+            pass
+    with pytest.raises(ValueError, match="coalesced_scope is 'a'; need what"):
+        embedding_columns(coalesced_scope="a")
 
 
 def test_grouped_columns_in_a_linear_model() -> None:

@@ -193,6 +193,68 @@ def test_columns_of_tensorflow_do_not_make_tables_of_one_row() -> None:
         tf.feature_column.linear_model(features(), [column])
 
 
+def trained_linear_model(of_keys: bool, parts: Any) -> Any:
+    """What a linear model gives before and after a step, and the names of its variables."""
+    with tf.Graph().as_default(), graph_opt.install():
+        column = tf.feature_column.categorical_column_with_identity
+        users, tags = column("user", 9), column("tag", 9)
+        if of_keys:
+            by_key = tf.feature_column.categorical_column_with_embedding
+            users, tags = by_key("user", tf.int64), by_key("tag", tf.int64, parts)
+        columns = [users, tf.feature_column.weighted_categorical_column(tags, "weight")]
+        ids = features()
+        ids["user"] = tf.abs(ids["user"])
+        model = tf.feature_column.linear_model(ids, columns, units=2)
+        loss = tf.reduce_sum(model * tf.constant([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]))
+        train = tf.train.GradientDescentOptimizer(0.5).minimize(loss)
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            found = session.run(model), session.run(train), session.run(model)
+        return found[0], found[2], [one.op.name for one in tf.trainable_variables()]
+
+
+@pytest.mark.parametrize("parts", [None, 2])
+def test_a_linear_model_has_weights_by_key(parts: Any) -> None:
+    before, after, names = trained_linear_model(True, parts)
+    expected_before, expected_after, expected_names = trained_linear_model(False, None)
+    np.testing.assert_array_equal(before, expected_before)
+    np.testing.assert_allclose(after, expected_after, rtol=1e-6)
+    if parts is None:
+        assert names == expected_names
+    else:
+        assert "linear_model/tag_weighted_by_weight/weights/part_1" in names
+
+
+def test_columns_without_weights_by_key_are_refused_in_linear_models() -> None:
+    with graph_opt.install():
+        multihash = tf.feature_column.categorical_column_with_multihash("user", [3, 3])
+        signed = tf.feature_column.categorical_column_with_hash("user", dtype=tf.int64)
+        for column in (multihash, signed):
+            with pytest.raises(ValueError, match="'user': linear_model has no weights for it"):
+                tf.feature_column.linear_model(features(), [column])
+    by_key = graph_opt.categorical_column_with_embedding("user", tf.int64)
+    embedding = tf.feature_column.embedding_column(by_key, 2)  # TensorFlow's, of a row
+    with graph_opt.install(), pytest.raises(ValueError, match="'user' has no number of buckets"):
+        tf.feature_column.linear_model(features(), [embedding])
+
+
+def test_embeddings_by_key_are_input_of_a_linear_model() -> None:
+    with graph_opt.install():
+        by_key = tf.feature_column.categorical_column_with_embedding("user", tf.int64)
+        multihash = tf.feature_column.categorical_column_with_multihash("tag", [5, 5])
+        columns = [
+            by_key,
+            tf.feature_column.embedding_column(by_key, 2),
+            tf.feature_column.embedding_column(multihash, 2),
+        ]
+        model = tf.feature_column.linear_model(features(), columns)
+    names = [one.op.name.split("/", 1)[1] for one in tf.trainable_variables()]
+    assert {"user/weights", "user_embedding/weights", "user_embedding/embedding_weights"} < set(
+        names
+    )
+    assert run(model)[0].tolist() == [[0.0], [0.0], [0.0]]
+
+
 @pytest.mark.parametrize("install", [False, True])
 def test_columns_start_as_a_table_of_a_checkpoint(install: bool, tmp_path: Path) -> None:
     partitioner = tf.fixed_size_partitioner(2)
