@@ -22,12 +22,14 @@ class ReadAhead(NamedTuple):
       note_end: Run when its training has come to the end of the input; None for a queue that other
         processes read, too, since their last batches may be under way.
       left: Number of works that were not taken.
+      readers: Number of processes that have trained on works since the queue was made or restored.
     """
 
     name: str
     note_first_step: tf.Operation
     note_end: Optional[tf.Operation]
     left: tf.Tensor
+    readers: tf.Tensor
 
 
 _readers: MutableMapping[Any, List[ReadAhead]] = weakref.WeakKeyDictionary()

@@ -20,6 +20,9 @@ _MOST_WORKS = 100000000
 class WorkQueue:
     """Shares works out among all workers: each is taken once in an epoch, by whoever asks first.
 
+    A dataset asks when it reads, so that large shuffle buffers make shares unequal: many small
+    works and small buffers make them equal.
+
     The queue is made when a `MonitoredTrainingSession` starts. It is in its checkpoints: training
     goes on with the works that were not taken, unless the script's works are others by then. Those
     that a dataset or a producer had taken ahead of the training, such as a shuffle buffer's, are
@@ -147,7 +150,7 @@ class WorkQueue:
             first = self._ahead.assign(noted, read_value=False)
             done = tf.where(left > 0, [begun, ahead, readers], tf.stack([taken, 0, 0]))
             end = None if self._is_shared() else self._ahead.assign(done, read_value=False)
-        add_reader(ReadAhead(self._name, first, end, left))
+        add_reader(ReadAhead(self._name, first, end, left, readers))
 
     def _is_shared(self) -> bool:
         return tf.DeviceSpec.from_string(self._device).job is not None

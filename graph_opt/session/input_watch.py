@@ -14,6 +14,8 @@ from graph_opt.reporting.stderr import say
 from graph_opt.session.step import Step
 
 _MOST_BAD_ROWS = 5
+# So many times fewer steps than an equal share are told.
+_FAR_BELOW = 2
 
 
 class InputWatch:
@@ -25,7 +27,9 @@ class InputWatch:
 
     def __init__(self, session: Any) -> None:
         self._session = weakref.ref(session)
-        self._has_trained = False
+        self._steps = 0  # Those that trained.
+        self._begun: Optional[int] = None  # The global step when the first step had ended.
+        self._has_told_share = False
         self._rows_told: Set[str] = set()
         self._lock = threading.Lock()
 
@@ -50,14 +54,14 @@ class InputWatch:
         if isinstance(error, tf.errors.InvalidArgumentError):
             self._tell_bad_row(session.graph, error.message)
         readers = readers_of(session.graph)
-        if not readers or (error is None and self._has_trained):
-            return
-        if not step_of(*given, is_partial=partial).trains:
+        if not readers or not step_of(*given, is_partial=partial).trains:
             return
         with self._lock:
-            if error is None and not self._has_trained:
-                self._run([reader.note_first_step for reader in readers])
-                self._has_trained = True
+            if error is None:
+                self._steps += 1
+                if self._steps == 1:
+                    self._run([reader.note_first_step for reader in readers])
+                    self._begun = self._run(tf.train.get_global_step(session.graph))
             elif isinstance(error, tf.errors.OutOfRangeError):
                 for reader in readers:
                     self._ended(reader)
@@ -71,9 +75,11 @@ class InputWatch:
                 say("the row that could not be parsed is {}".format(place))
 
     def _ended(self, reader: ReadAhead) -> None:
-        if self._has_trained and reader.note_end is not None:
+        if self._steps and reader.note_end is not None:
             self._run(reader.note_end)
-        elif not self._has_trained and self._run(reader.left) == 0:
+        elif self._steps:
+            self._tell_share(reader)
+        elif self._run(reader.left) == 0:
             say(
                 "no step was trained: work queue '{}' had no work left, since all were trained "
                 "before; without its checkpoints, or with other works, it begins anew".format(
@@ -81,7 +87,29 @@ class InputWatch:
                 )
             )
 
+    def _tell_share(self, reader: ReadAhead) -> None:
+        """Says so where other workers have read most of a queue before this one could."""
+        if self._begun is None or self._has_told_share:
+            return
+        step = tf.train.get_global_step(reader.left.graph)
+        found = self._run([reader.left, reader.readers, step])
+        if found is None:
+            return
+        left, workers, now = found
+        steps = now - self._begun + 1
+        if left == 0 and workers > 1 and self._steps * workers * _FAR_BELOW < steps:
+            self._has_told_share = True
+            say(
+                "this worker trained {:,} of the last {:,} steps, of {} workers: work queue '{}' "
+                "is empty, and the others have read what is left; smaller works, and smaller "
+                "shuffle buffers, make shares equal".format(
+                    self._steps, steps, workers, reader.name
+                )
+            )
+
     def _run(self, fetches: Any) -> Any:
+        if fetches is None:
+            return None
         try:
             return share_session(self._session()).run(fetches)
         except tf.errors.OpError:

@@ -123,6 +123,63 @@ def test_workers_share_a_queue_on_the_first_server() -> None:
         server.kill()
 
 
+class Worker:
+    """A worker that trains on the lines of files, of which several take theirs from one queue."""
+
+    def __init__(self, files: List[str], cluster: Any, is_chief: bool) -> None:
+        self.steps = 0
+        with tf.Graph().as_default():
+            setter = tf.train.replica_device_setter(cluster=cluster, worker_device="")
+            with tf.device(setter):
+                tf.get_variable("before", [])
+                queue = graph_opt.WorkQueue(files, shuffle=False)
+                dataset = tf.data.TextLineDataset(queue.input_dataset())
+                iterator = tf.data.make_initializable_iterator(dataset)
+                size = tf.cast(tf.strings.length(iterator.get_next()), tf.float32)
+                loss = tf.square(tf.get_variable("weight", []) - size)
+                step = tf.train.get_or_create_global_step()
+                self._train = tf.train.GradientDescentOptimizer(0.01).minimize(loss, step)
+            begin = tf.group(tf.local_variables_initializer(), iterator.initializer)
+            self._session = graph_opt.train.MonitoredTrainingSession(
+                "grpc://" + cluster["ps"][1],
+                is_chief,
+                scaffold=tf.train.Scaffold(local_init_op=begin),
+            )
+
+    def step(self) -> None:
+        self._session.run(self._train)
+        self.steps += 1
+
+    def to_the_end(self) -> None:
+        with pytest.raises(tf.errors.OutOfRangeError):
+            while True:
+                self.step()
+        self._session.close()
+
+
+def test_a_worker_whose_works_others_have_taken_says_so(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    files = [tmp_path / "{}.txt".format(number) for number in range(40)]
+    for file in files:
+        file.write_text("a\nb\n")
+    cluster = {"ps": free_addresses(2)}
+    servers = [ParameterServer(cluster, task) for task in range(2)]
+    for server in servers:
+        server.wait_until_ready()
+    names = [str(file) for file in files]
+    most, few = Worker(names, cluster, True), Worker(names, cluster, False)
+    few.step()
+    most.to_the_end()
+    assert "of the last" not in capfd.readouterr().err
+    few.to_the_end()
+    assert most.steps + few.steps == 80
+    told = "this worker trained {} of the last 80 steps, of 2 workers: work queue 'work_queue' is"
+    assert told.format(few.steps) in capfd.readouterr().err
+    for server in servers:
+        server.kill()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
