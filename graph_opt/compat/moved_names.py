@@ -97,21 +97,16 @@ MOVED_MODULES: Mapping[str, str] = {
 def moved_names() -> List[Replacement]:
     """Puts names where TensorFlow 1 had them, but for those that are still there."""
     found = list(_named())
-    layers = importlib.import_module(_ROOT + "layers.normalization")
-    # The module looks for these in a package that only later releases of TensorFlow need.
-    for name in ("BatchNormalization", "batch_normalization"):
-        value = getattr(tf.layers, name)
-        found += [Replacement(layers, one, value) for one in (name, _SHORT[name])]
     # `from tensorflow.python.ops.rnn_cell import *` gives the second under the first one's name.
     cells = (
         rnn_cell_impl,
         importlib.import_module(_ROOT + "keras.layers.legacy_rnn.rnn_cell_impl"),
     )
     found += [Replacement(one, "_like_rnncell", _like_rnncell) for one in cells]
-    return [one for one in found if one.name not in vars(one.owner)]
-
-
-_SHORT = {"BatchNormalization": "BatchNorm", "batch_normalization": "batch_norm"}
+    # The module looks for its names in a package that only later releases of TensorFlow need.
+    layers = importlib.import_module(_ROOT + "layers.normalization")
+    batch_norm = Replacement(layers, "normalization", tf.layers)  # which loads Keras when asked
+    return [*(one for one in found if one.name not in vars(one.owner)), batch_norm]
 
 
 def api_modules() -> Dict[str, str]:
@@ -147,10 +142,11 @@ def _modules_in(api: Any, alias: str, prefix: str) -> Iterator[Tuple[str, str]]:
     Folders of TensorFlow's have some of these names, too (`tensorflow.distribute`), and keep them.
     """
     for name, value in sorted(vars(api).items()):
-        is_module = isinstance(value, ModuleType) and value.__name__ == prefix + name
+        # To ask a lazy module for its name loads it: Keras takes as long as all of `install`.
+        is_module = isinstance(value, ModuleType) and vars(value).get("__name__") == prefix + name
         if is_module and not os.path.isdir(os.path.join(_FOLDER, *(alias + name).split(".")[1:])):
-            yield alias + name, value.__name__
-            yield from _modules_in(value, alias + name + ".", value.__name__ + ".")
+            yield alias + name, prefix + name
+            yield from _modules_in(value, alias + name + ".", prefix + name + ".")
 
 
 def _like_rnncell(cell: Any) -> bool:
