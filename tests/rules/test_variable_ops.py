@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import List
 
 import pytest
@@ -10,6 +12,7 @@ from tensorflow.python.client import pywrap_tf_session
 
 from graph_opt.compat.variable_ops import (
     CHANGES,
+    KEEPS_ROWS,
     TAKES_GRADIENTS,
     TRAINS,
     VariableUse,
@@ -18,6 +21,8 @@ from graph_opt.compat.variable_ops import (
     use_of,
 )
 from graph_opt.ops.library import load_library
+
+SERVERS_PASS = Path(__file__).parents[2] / "ops_src/kernels/deferred/other_sessions_pass.cc"
 
 
 def registered_ops() -> List[str]:
@@ -69,3 +74,13 @@ def test_accumulators_take_gradients_and_change_no_variable() -> None:
     for op in ("AccumulatorApplyGradient", "SparseAccumulatorApplyGradient"):
         assert is_use(op, TAKES_GRADIENTS)
         assert not is_use(op, TRAINS) and not is_use(op, CHANGES)
+
+
+def test_the_graph_pass_of_servers_takes_no_other_ops_for_reads() -> None:
+    source = SERVERS_PASS.read_text("utf-8")
+    sets = dict(re.findall(r"const k(\w+) =\s+new std::set<std::string>{([^}]*)}", source))
+    named = [
+        op for name in ("Describe", "Read", "Gathers") for op in re.findall(r'"(\w+)"', sets[name])
+    ]
+    assert {"VariableShape", "ReadVariableOp", "ResourceGather"} <= set(named)
+    assert [op for op in named if takes_state(op) and not is_use(op, KEEPS_ROWS)] == []
