@@ -21,6 +21,30 @@ OptimizerOptions: Any = _CLASSES["OptimizerOptions"]
 RunOptions: Any = _CLASSES["RunOptions"]
 SmartStageOptionsMessage: Any = _CLASSES["SmartStageOptions"]
 
+_CONFIG_DOC = """TensorFlow's `ConfigProto` with the options of DeepRec and of graph_opt.
+
+Example:
+  >>> config = graph_opt.ConfigProto(allow_soft_placement=True)
+  >>> config.graph_options.optimizer_options.do_group_embedding = True
+  >>> session = graph_opt.Session(config=config)
+"""
+_GRAPH_DOC = """TensorFlow's `GraphOptions` whose `optimizer_options` are graph_opt's.
+
+Example:
+  >>> options = graph_opt.OptimizerOptions(do_group_embedding=True)
+  >>> graph_options = graph_opt.GraphOptions(optimizer_options=options)
+  >>> config = graph_opt.ConfigProto(graph_options=graph_options)
+"""
+_OPTIMIZER_DOC = """TensorFlow's `OptimizerOptions` with the passes of DeepRec and of graph_opt.
+
+Example:
+  >>> options = graph_opt.OptimizerOptions(do_async_embedding=True)
+  >>> options.async_embedding_options.threads_num = 1
+  >>> options.async_embedding_options.capacity = 2
+"""
+ConfigProto.__doc__, GraphOptions.__doc__ = _CONFIG_DOC, _GRAPH_DOC
+OptimizerOptions.__doc__ = _OPTIMIZER_DOC
+
 # TensorFlow's own classes, even while `install` has given their names to ours.
 StockConfigProto: Any = tf.ConfigProto
 StockRunOptions: Any = tf.RunOptions

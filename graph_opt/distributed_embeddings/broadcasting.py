@@ -63,6 +63,7 @@ class BroadcastGlobalVariablesHook(tf.train.SessionRunHook):
     Example:
       >>> hooks = [BroadcastGlobalVariablesHook(0)]
       >>> with tf.train.MonitoredTrainingSession(hooks=hooks) as session:
+      ...     session.run(train_op)
     """
 
     def __init__(self, root_rank: int, device: str = "") -> None:

@@ -101,6 +101,11 @@ def categorical_column_with_adaptive_embedding(
       dtype: As there.
       partition_num: As there.
       ev_option: As there.
+
+    Example:
+      >>> users = tf.feature_column.categorical_column_with_adaptive_embedding(
+      ...     "user", hash_bucket_size=1000, dtype=tf.int64)
+      >>> column = tf.feature_column.embedding_column(users, dimension=16)
     """
     option = ev_option or EmbeddingVariableOption()
     return KeyColumn(
@@ -131,6 +136,13 @@ def input_layer(
       cols_to_vars: As TensorFlow's.
       cols_to_output_tensors: As TensorFlow's.
       adaptive_mask_tensors: For the key of each adaptive column its mask.
+
+    Example:
+      >>> users = tf.feature_column.categorical_column_with_adaptive_embedding(
+      ...     "user", hash_bucket_size=1000, dtype=tf.int64)
+      >>> column = tf.feature_column.embedding_column(users, dimension=16)
+      >>> tf.feature_column.input_layer(
+      ...     {"user": user_ids}, [column], adaptive_mask_tensors={"user": is_frequent})
     """
     with _masked_by(adaptive_mask_tensors or {}):
         return _stock_input_layer(

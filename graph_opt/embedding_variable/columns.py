@@ -87,7 +87,12 @@ def sequence_categorical_column_with_embedding(
     partition_num: Optional[int] = None,
     ev_option: Optional[EmbeddingVariableOption] = None,
 ) -> Any:
-    """`categorical_column_with_embedding` whose ids are steps of a sequence."""
+    """`categorical_column_with_embedding` whose ids are steps of a sequence.
+
+    Example:
+      >>> visits = tf.feature_column.sequence_categorical_column_with_embedding("visits")
+      >>> column = tf.feature_column.embedding_column(visits, dimension=16)
+    """
     return sequence_of(categorical_column_with_embedding(key, dtype, partition_num, ev_option))
 
 
@@ -184,11 +189,19 @@ def categorical_column_with_multihash(
     return KeyColumn(key, checked(key, dtype), MultiHashTable(rows, operation, partitioner))
 
 
-@functools.wraps(column_scope.embedding_column)  # also its parameters, which `graph-opt run` asks
+# Also their parameters, which `graph-opt run` asks for, but not their docstrings.
+_KEPT = ("__module__", "__name__", "__qualname__")
+
+
+@functools.wraps(column_scope.embedding_column, _KEPT)
 def embedding_column(categorical_column: Any, dimension: Any, *arguments: Any, **named: Any) -> Any:
     """As `tf.feature_column.embedding_column`, also over columns of this module.
 
     Over a multi-hash column, `dimension` may be the numbers of columns of the two tables.
+
+    Example:
+      >>> users = tf.feature_column.categorical_column_with_embedding("user", dtype=tf.int64)
+      >>> column = tf.feature_column.embedding_column(users, dimension=16, combiner="sum")
     """
     table = table_of(categorical_column)
     if isinstance(table, MultiHashTable):
@@ -206,7 +219,7 @@ _stock_linear_model = accepting(tf.feature_column.linear_model, warn_once, _DO_F
 _stock_shared_columns = accepting(tf.feature_column.shared_embedding_columns, warn_once, _DO_FUSION)
 
 
-@functools.wraps(_stock_linear_model)
+@functools.wraps(_stock_linear_model, _KEPT)
 def linear_model(features: Any, feature_columns: Any, *arguments: Any, **named: Any) -> tf.Tensor:
     """As `tf.feature_column.linear_model`, also of columns of this module.
 
@@ -220,12 +233,18 @@ def linear_model(features: Any, feature_columns: Any, *arguments: Any, **named: 
         return _stock_linear_model(features, feature_columns, *arguments, **named)
 
 
-@functools.wraps(_stock_shared_columns)
+@functools.wraps(_stock_shared_columns, _KEPT)
 def shared_embedding_columns(categorical_columns: Any, *arguments: Any, **named: Any) -> List[Any]:
     """As `tf.feature_column.shared_embedding_columns`, also over columns of this module.
 
     Raises:
       ValueError: A column is a multi-hash or adaptive one, which have two tables each.
+
+    Example:
+      >>> viewed, bought = [
+      ...     tf.feature_column.categorical_column_with_embedding(key, dtype=tf.int64)
+      ...     for key in ("viewed", "bought")]
+      >>> columns = tf.feature_column.shared_embedding_columns([viewed, bought], dimension=16)
     """
     tables = [table_of(column) for column in categorical_columns]
     for column, table in zip(categorical_columns, tables):

@@ -31,6 +31,11 @@ class InitializerOption:
 
     Raises:
       ValueError: `default_value_dim` is not above 0.
+
+    Example:
+      >>> option = tf.EmbeddingVariableOption(
+      ...     init_option=tf.InitializerOption(tf.zeros_initializer(), default_value_dim=1))
+      >>> users = tf.get_embedding_variable("users", 16, ev_option=option)
     """
 
     def __init__(
@@ -62,6 +67,11 @@ class StorageOption:
     Raises:
       ValueError: `storage_size` is no list, there is a path without type, or a type that keeps
         rows in files has no path.
+
+    Example:
+      >>> from tensorflow.core.framework.embedding import config_pb2
+      >>> storage = tf.StorageOption(config_pb2.StorageType.DRAM_SSDHASH, "rows", [1 << 30])
+      >>> option = tf.EmbeddingVariableOption(storage_option=storage)
     """
 
     def __init__(
@@ -97,7 +107,11 @@ class StorageOption:
 
 
 class CheckpointOption:
-    """Where initial rows come from. As in DeepRec, `get_embedding_variable` does not read it."""
+    """Where initial rows come from. As in DeepRec, `get_embedding_variable` does not read it.
+
+    Example:
+      >>> option = tf.EmbeddingVariableOption(ckpt=tf.CheckpointOption("model.ckpt-1000"))
+    """
 
     def __init__(
         self,
@@ -117,6 +131,9 @@ class GlobalStepEvict:
 
     Args:
       steps_to_live: Number of steps; None or 0 for never.
+
+    Example:
+      >>> option = tf.EmbeddingVariableOption(evict_option=tf.GlobalStepEvict(steps_to_live=4000))
     """
 
     def __init__(self, steps_to_live: Optional[int] = None) -> None:
@@ -128,6 +145,9 @@ class L2WeightEvict:
 
     Args:
       l2_weight_threshold: Of 0.5 · Σw²; -1 for never.
+
+    Example:
+      >>> option = tf.EmbeddingVariableOption(evict_option=tf.L2WeightEvict(0.01))
     """
 
     def __init__(self, l2_weight_threshold: float = -1.0) -> None:
@@ -167,6 +187,9 @@ class CounterFilter:
 
     Args:
       filter_freq: Number of occurrences; 0 for none.
+
+    Example:
+      >>> option = tf.EmbeddingVariableOption(filter_option=tf.CounterFilter(filter_freq=3))
     """
 
     def __init__(self, filter_freq: int = 0) -> None:
@@ -184,6 +207,10 @@ class CBFFilter:
 
     Raises:
       ValueError: Size and probability do not fit each other.
+
+    Example:
+      >>> rare = tf.CBFFilter(3, max_element_size=1 << 30, false_positive_probability=0.01)
+      >>> option = tf.EmbeddingVariableOption(filter_option=rare)
     """
 
     def __init__(

@@ -29,7 +29,13 @@ class DataFrameValue(NamedTuple):
 
 
 class DataFrame:
-    """Names of DeepRec's `tensorflow.python.data.experimental.ops.dataframe`."""
+    """Names of DeepRec's `tensorflow.python.data.experimental.ops.dataframe`.
+
+    Example:
+      >>> fields = [DataFrame.Field("user", tf.int64, 0), DataFrame.Field("tags", tf.string, 1)]
+      >>> dataset = graph_opt.ParquetDataset("day_0.parquet", 512, fields)
+      >>> dataset = dataset.map(DataFrame.to_sparse)
+    """
 
     Value = DataFrameValue
 

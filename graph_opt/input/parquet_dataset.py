@@ -45,8 +45,8 @@ def parquet_dataset(
       tf.errors.NotFoundError: The first file does not exist.
 
     Example:
-      >>> dataset = parquet_dataset("day_0.parquet", 512, ["user", "tags", "label"])
-      >>> dataset = dataset.map(lambda row: (DataFrame.to_sparse(row), row.pop("label")))
+      >>> dataset = graph_opt.ParquetDataset("day_0.parquet", 512, ["user", "tags"])
+      >>> dataset = dataset.map(graph_opt.DataFrame.to_sparse)
     """
     _check(batch_size, partition_count, partition_index)
     known = _known_names(filenames)

@@ -28,7 +28,7 @@ def load_library() -> ModuleType:
       ImportError: The library is missing, or was built for another TensorFlow.
 
     Example:
-      >>> graph_opt.ops.load_library()
+      >>> graph_opt.load_op_library()
       >>> tf.import_graph_def(graph_def, name="")
     """
     global _library

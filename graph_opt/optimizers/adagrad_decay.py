@@ -119,6 +119,9 @@ class AdagradDecayOptimizerV2(AdagradDecayOptimizer):
       accumulator_decay_rate: See there.
       use_locking: See there.
       name: See there.
+
+    Example:
+      >>> optimizer = tf.train.AdagradDecayOptimizerV2(0.1, tf.train.get_global_step())
     """
 
     _power_like_table = False

@@ -76,6 +76,10 @@ class OptimizedGraph:
       graph_def: The rewritten GraphDef, or the input itself if there was nothing to do.
       stages: The prefetch stages that were added.
       report: What was found, fused and moved, and what was left unchanged.
+
+    Example:
+      >>> optimized = graph_opt.optimize_graph_def(graph.as_graph_def(add_shapes=True), config)
+      >>> tf.io.write_graph(optimized.graph_def, "rewritten", "graph.pb", as_text=False)
     """
 
     graph_def: Any

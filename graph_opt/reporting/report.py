@@ -57,6 +57,11 @@ class Report:
       read_again: How many waiting batches had their rows read again, and why; "" if none had.
       staleness: How old the rows were that sampled steps have used so far.
       refreshed: How many rows were brought to date, as far as a session has read the counts.
+
+    Example:
+      >>> report = graph_opt.optimize_graph(tf.get_default_graph(), config)
+      >>> [lookup.name for lookup in report.lookups if lookup.refusal]
+      []
     """
 
     lookups: Tuple[LookupOutcome, ...] = ()

@@ -89,6 +89,12 @@ def trace_of(session: Any) -> StepTrace:
 
     Args:
       session: A session, monitored or not.
+
+    Example:
+      >>> trace = graph_opt.step_trace(session)
+      >>> with trace.main_step():
+      ...     session.run(train_op)
+      >>> trace.save("steps.json")
     """
     with _lock:
         return _traces.setdefault(raw_session(session), StepTrace())

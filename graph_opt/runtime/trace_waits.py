@@ -41,8 +41,8 @@ class StepTraceHook(tf.train.SessionRunHook):
       trace: The trace of the last session created; it outlives the session.
 
     Example:
-      >>> hook = StepTraceHook()
-      >>> with tf.train.MonitoredTrainingSession(hooks=[prefetch_hook, hook]) as session:
+      >>> hook = graph_opt.train.StepTraceHook()
+      >>> with graph_opt.train.MonitoredTrainingSession(config=config, hooks=[hook]) as session:
       ...   session.run(train_op)
       >>> lanes = hook.trace.records()
     """

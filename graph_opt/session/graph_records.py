@@ -126,6 +126,10 @@ def report_of(graph: Optional[Any] = None) -> Optional[Report]:
     Returns:
       The report, or None if there is none. `graph_opt.session_reports()` returns the reports of all
       sessions.
+
+    Example:
+      >>> session.run(train_op)
+      >>> print(graph_opt.report())
     """
     wanted = tf.get_default_graph() if graph is None else graph
     if wanted not in _records:

@@ -261,6 +261,11 @@ def uninstall() -> None:
     """Restores everything that `install` replaced; does nothing if graph_opt is not installed.
 
     Open sessions are not affected.
+
+    Example:
+      >>> graph_opt.install()
+      >>> users = tf.get_embedding_variable("users", 16)
+      >>> graph_opt.uninstall()
     """
     with _installed.lock:
         if _installed.config is not None and _asks(_installed.config):

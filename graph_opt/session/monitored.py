@@ -60,6 +60,11 @@ class ChiefSessionCreator(_OptimizingCreator, tf.train.ChiefSessionCreator):
 
     Raises:
       tf.errors.InvalidArgumentError: An option of the config is missing or out of range.
+
+    Example:
+      >>> creator = graph_opt.train.ChiefSessionCreator(config=config, checkpoint_dir="model")
+      >>> with tf.train.MonitoredSession(creator) as session:
+      ...     session.run(train_op)
     """
 
     def __init__(
@@ -88,6 +93,11 @@ class WorkerSessionCreator(_OptimizingCreator, tf.train.WorkerSessionCreator):
 
     Raises:
       tf.errors.InvalidArgumentError: An option of the config is missing or out of range.
+
+    Example:
+      >>> creator = graph_opt.train.WorkerSessionCreator(master=server.target, config=config)
+      >>> with tf.train.MonitoredSession(creator) as session:
+      ...     session.run(train_op)
     """
 
     def __init__(
@@ -112,6 +122,11 @@ class MonitoredSession(tf.train.MonitoredSession):
     Args:
       session_creator, hooks, stop_grace_period_secs: As for `tf.train.MonitoredSession`. The
         config is taken from the session creator.
+
+    Example:
+      >>> creator = tf.train.ChiefSessionCreator(config=config)
+      >>> with graph_opt.train.MonitoredSession(creator) as session:
+      ...     session.run(train_op)
     """
 
     def __init__(
@@ -135,6 +150,11 @@ class SingularMonitoredSession(tf.train.SingularMonitoredSession):
       hooks, scaffold, master, checkpoint_dir, stop_grace_period_secs,
         checkpoint_filename_with_path: As for `tf.train.SingularMonitoredSession`.
       config: A `graph_opt.ConfigProto`, a `tf.ConfigProto` or None.
+
+    Example:
+      >>> with graph_opt.train.SingularMonitoredSession(config=config) as session:
+      ...     while not session.should_stop():
+      ...         session.run(train_op)
     """
 
     def __init__(

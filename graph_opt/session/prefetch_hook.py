@@ -87,8 +87,9 @@ def make_prefetch_hook(daemon: bool = True, start: bool = True) -> PrefetchHook:
       A `tf.train.SessionRunHook`.
 
     Example:
-      >>> with tf.train.MonitoredTrainingSession(hooks=[graph_opt.make_prefetch_hook()]) as session:
-      ...   session.run(train_op)
+      >>> hook = graph_opt.make_prefetch_hook()
+      >>> with tf.train.MonitoredTrainingSession(hooks=[hook]) as monitored:
+      ...   monitored.run(train_op)
 
       With a plain session:
 

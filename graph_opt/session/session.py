@@ -51,7 +51,12 @@ class Session(StagedSteps, tf.Session):
 
 
 class InteractiveSession(StagedSteps, tf.InteractiveSession):
-    """A `tf.InteractiveSession` that prefetches as `Session` does."""
+    """A `tf.InteractiveSession` that prefetches as `Session` does.
+
+    Example:
+      >>> session = graph_opt.InteractiveSession(config=config)
+      >>> tf.global_variables_initializer().run()
+    """
 
 
 def take_over(session: Any, config: Any) -> None:

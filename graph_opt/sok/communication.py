@@ -48,7 +48,11 @@ def init(comm_tool: str = HOROVOD, use_legacy_optimizer: bool = True) -> None:
 
 
 def set_comm_tool(tool: str) -> None:
-    """The same as `sok.init(tool, use_legacy_optimizer=False)`."""
+    """The same as `sok.init(tool, use_legacy_optimizer=False)`.
+
+    Example:
+      >>> sok.set_comm_tool("single")
+    """
     global _told
     transport = reach_ranks(tool)
     watch_savers()
@@ -62,37 +66,79 @@ def set_comm_tool(tool: str) -> None:
 
 
 def rank() -> int:
-    """Number of this rank."""
+    """Number of this rank.
+
+    Example:
+      >>> sok.init("single")
+      >>> sok.rank()
+      0
+    """
     return transport_in_use().rank
 
 
 def local_rank() -> int:
-    """Number of this rank among those on this machine."""
+    """Number of this rank among those on this machine.
+
+    Example:
+      >>> sok.init("single")
+      >>> sok.local_rank()
+      0
+    """
     return transport_in_use().local_rank
 
 
 def num_ranks() -> int:
-    """Number of ranks."""
+    """Number of ranks.
+
+    Example:
+      >>> sok.init("single")
+      >>> sok.num_ranks()
+      1
+    """
     return transport_in_use().size
 
 
 def id_in_rank() -> int:
-    """0: each rank has one device."""
+    """0: each rank has one device.
+
+    Example:
+      >>> sok.init("single")
+      >>> sok.id_in_rank()
+      0
+    """
     return 0
 
 
 def num_gpu_per_rank() -> int:
-    """1: each rank has one device."""
+    """1: each rank has one device.
+
+    Example:
+      >>> sok.init("single")
+      >>> sok.num_gpu_per_rank()
+      1
+    """
     return 1
 
 
 def global_gpu_id() -> int:
-    """Number of this rank."""
+    """Number of this rank.
+
+    Example:
+      >>> sok.init("single")
+      >>> sok.global_gpu_id()
+      0
+    """
     return rank()
 
 
 def num_gpus() -> int:
-    """Number of ranks."""
+    """Number of ranks.
+
+    Example:
+      >>> sok.init("single")
+      >>> sok.num_gpus()
+      1
+    """
     return num_ranks()
 
 

@@ -77,6 +77,9 @@ class DistributedVariable(StaticVariable):
 
     Raises:
       ValueError: The process has another rank, or number of ranks.
+
+    Example:
+      >>> table = sok.DistributedVariable(shape=[1000, 16], initializer="random_uniform")
     """
 
     def __init__(
@@ -103,6 +106,9 @@ class LocalizedVariable(StaticVariable):
     Raises:
       RuntimeError: There is no such rank.
       ValueError: The process has another rank.
+
+    Example:
+      >>> table = sok.LocalizedVariable([[0.5] * 16] * 1000, target_gpu=0)
     """
 
     def __init__(
@@ -168,7 +174,11 @@ def part_of_table(
 
 
 def filter_variables(variables: Sequence[Any]) -> Tuple[List[Any], List[Any]]:
-    """Separates tables of this module from all other variables."""
+    """Separates tables of this module from all other variables.
+
+    Example:
+      >>> tables, others = sok.filter_variables(tf.trainable_variables())
+    """
     ours = [one for one in variables if isinstance(one, TABLES)]
     return ours, [one for one in variables if not isinstance(one, TABLES)]
 

@@ -9,7 +9,11 @@ from graph_opt.compat.graph_collections import export_as_names
 
 
 class GraphKeys:
-    """Names of collections."""
+    """Names of collections.
+
+    Example:
+      >>> layers = tf.get_collection(sok.GraphKeys.SparseOperationKitEmbeddingLayers)
+    """
 
     SparseOperationKitEmbeddingLayers = "SparseOperationKitEmbeddingLayers"
     SparseOperationKitOptimizer = "SparseOperationKitOptimizer"

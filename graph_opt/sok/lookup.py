@@ -81,6 +81,9 @@ def all2all_dense_embedding(param: Any, indices: Any) -> tf.Tensor:
 
     Returns:
       indices.shape + [D].
+
+    Example:
+      >>> rows = sok.all2all_dense_embedding(table, [[3, 1], [0, 3]])  # [2, 2, 16]
     """
     ids = tf.convert_to_tensor(indices)
     rows = lookup_sparse(param, tf.reshape(ids, [-1]), combiners="sum")

@@ -23,7 +23,7 @@ def get_embedding(
       ValueError: There is no such layer, and no constructor.
 
     Example:
-      >>> layer = sok.get_embedding("items", sok.DistributedEmbedding, combiner="sum", ...)
+      >>> layer = sok.get_embedding("items", sok.DistributedEmbedding, **arguments)
       >>> assert sok.get_embedding("items") is layer
     """
     layers: Dict[Any, Any] = kept_with(tf.get_default_graph(), "embedding layers", dict)
