@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tools.docs.links import dead_links, unlink_guesses
 from tools.docs.pages import REPOSITORY, write_pages
 
 SITE = REPOSITORY / "build" / "docs"
@@ -14,14 +15,28 @@ PAGES = REPOSITORY / "build" / "docs_pages"
 
 
 def main() -> None:
-    """Builds the site. A link that leads nowhere ends it with an error."""
-    write_pages(PAGES)
-    shutil.rmtree(str(SITE), ignore_errors=True)
-    settings = str(Path(__file__).parent)
-    _run("sphinx", "-q", "-W", "--keep-going", "-c", settings, str(PAGES), str(SITE))
-    shutil.copytree(str(PAGES / "benchmarks"), str(SITE / "benchmarks"))
-    _run("pdoc", "--docformat", "google", "--output-directory", str(SITE / "api"), "graph_opt")
+    """Builds the site in build/docs."""
+    build(PAGES, SITE)
     print("==> {}".format((SITE / "index.html").relative_to(REPOSITORY)))
+
+
+def build(pages: Path, site: Path) -> None:
+    """Builds the site. A link that leads nowhere ends it with an error.
+
+    Args:
+      pages: Where its pages are written before; it is made anew.
+      site: Where; it is made anew.
+    """
+    write_pages(pages)
+    shutil.rmtree(str(site), ignore_errors=True)
+    settings = str(Path(__file__).parent)
+    _run("sphinx", "-q", "-W", "--keep-going", "-c", settings, str(pages), str(site))
+    shutil.copytree(str(pages / "benchmarks"), str(site / "benchmarks"))
+    _run("pdoc", "--docformat", "google", "--output-directory", str(site / "api"), "graph_opt")
+    unlink_guesses(site / "api")
+    dead = dead_links(site)
+    if dead:
+        raise SystemExit("\n".join(["links that lead nowhere:", *dead]))
 
 
 def _run(module: str, *arguments: str) -> None:
