@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import Any, NamedTuple
 
 from graph_opt.cli.arguments import DEFAULTS
 from graph_opt.compat import tf
@@ -13,41 +13,43 @@ from graph_opt.config.settings import settings_config
 from graph_opt.config.text import parse_config
 
 
-def given_config(options: argparse.Namespace) -> Any:
-    """Only what the arguments set: the file, overridden by the settings.
+class ConfigOfArguments(NamedTuple):
+    """What the arguments say about sessions.
 
-    Returns:
-      A `graph_opt.ConfigProto`.
+    Attributes:
+      given: A `graph_opt.ConfigProto` of only what they set: the file, overridden by the settings.
+      defaults: Prefetching, unless settings say what to do; None if `--config` names a file.
+      whole: Both, for sessions that the script gives no config.
+    """
+
+    given: Any
+    defaults: Any
+    whole: Any
+
+
+def checked_config(options: argparse.Namespace) -> ConfigOfArguments:
+    """The config that the arguments define, validated.
 
     Raises:
-      tf.errors.InvalidArgumentError: The file or a setting is wrong.
+      tf.errors.InvalidArgumentError: The file or a setting is wrong; an option is missing or out of
+        range. The message starts with the place it is in: the file or a setting.
     """
-    base = None
+    file = None
     if options.config_text is not None:
-        base = parse_config(options.config_text, source=options.config)
-    return merge(base, settings_config(options.settings))
-
-
-def checked_config(options: argparse.Namespace) -> Any:
-    """The config for sessions that the script gives none, validated.
-
-    Returns:
-      A `graph_opt.ConfigProto`.
-
-    Raises:
-      tf.errors.InvalidArgumentError: An option is missing or out of range. The message starts with
-        the place it is in: the file or a setting.
-    """
-    whole = merge(default_config(options), given_config(options))
+        file = parse_config(options.config_text, source=options.config)
+    settings = settings_config(options.settings)
+    given = merge(file, settings)
+    defaults = _defaults(settings) if options.config is None else None
+    whole = merge(defaults, given)
     try:
         session_options(whole)
     except tf.errors.InvalidArgumentError as error:
         where = "--set " + " ".join(options.settings) if options.settings else options.config
-        if options.config is not None and _fails(parse_config(options.config_text)):
+        if file is not None and _fails(file):
             where = options.config
         message = "{}: {}".format(where, error.message)
         raise tf.errors.InvalidArgumentError(None, None, message) from error
-    return whole
+    return ConfigOfArguments(given, defaults, whole)
 
 
 def _fails(config: Any) -> bool:
@@ -58,16 +60,9 @@ def _fails(config: Any) -> bool:
     return False
 
 
-def default_config(options: argparse.Namespace) -> Any:
-    """The defaults: prefetching, unless there is a config file, or settings say what to do.
-
-    Returns:
-      A `graph_opt.ConfigProto`; None if `--config` names a file.
-    """
-    if options.config is not None:
-        return None
+def _defaults(settings: Any) -> Any:
     config = settings_config(DEFAULTS)
-    given = settings_config(options.settings).graph_options.optimizer_options
+    given = settings.graph_options.optimizer_options
     if any(getattr(given, switch) for switch in SWITCHES):
         config.graph_options.optimizer_options.ClearField("do_async_embedding")
     return config

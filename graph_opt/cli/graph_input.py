@@ -59,7 +59,7 @@ def optimize_file(options: argparse.Namespace) -> OptimizedFile:
       tf.errors.FailedPreconditionError: The graph was rewritten before.
       tf.errors.OpError: The file, the config or an option is wrong.
     """
-    config = checked_config(options)
+    config = checked_config(options).whole
     progress = Progress(options.input)
     source = _read(options, progress, EVERYTHING)
     _refuse_counted(options.input, source)
@@ -93,7 +93,7 @@ def shaped_file(options: argparse.Namespace) -> ShapedFile:
     Raises:
       tf.errors.OpError: The file, the config or an option is wrong.
     """
-    config = checked_config(options)
+    config = checked_config(options).whole
     progress = Progress(options.input)
     source = _read_within(options, progress)
     _refuse_counted(options.input, source)
@@ -106,7 +106,7 @@ def inspect_file(options: argparse.Namespace) -> Union[OptimizedFile, CountedGra
 
     Large values are left out, and a graph beyond the limits is only counted.
     """
-    config = checked_config(options)
+    config = checked_config(options).whole
     progress = Progress(options.input)
     source = _read_within(options, progress)
     if source.counted is not None:

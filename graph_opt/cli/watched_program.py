@@ -108,16 +108,16 @@ class WatchedProgram:
 
     def _install(self) -> None:
         # All of these load TensorFlow.
-        from graph_opt.cli.config_arguments import checked_config, default_config, given_config
+        from graph_opt.cli.config_arguments import checked_config
         from graph_opt.config.settings import without_effect
         from graph_opt.session.installation import install
         from graph_opt.session.session_log import tell_more_by
 
-        checked_config(self._options)
+        config = checked_config(self._options)
         install(
-            config=given_config(self._options),
+            config=config.given,
             infer_io_stage=self._options.infer_io_stage,
-            defaults=default_config(self._options),
+            defaults=config.defaults,
             sok=self._options.sok,
             contrib=True,
         )

@@ -8,7 +8,7 @@ own class, so that `ConfigProto(gpu_options=tf.GPUOptions(...))` keeps working.
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Sequence
+from typing import Any, Dict, List, Sequence
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, symbol_database
 
@@ -25,32 +25,14 @@ _SCALARS = {
 }
 
 
-class NewField(NamedTuple):
-    """One field that graph_opt adds.
-
-    Attributes:
-      message: Name of the message that gets it, which is created if TensorFlow has none.
-      name: Name of the field.
-      number: Its number on the wire.
-      kind: "bool", "int32", "int64", "string", or the name of one of graph_opt's own messages.
-      repeated: Whether it is a list.
-    """
-
-    message: str
-    name: str
-    number: int
-    kind: str
-    repeated: bool = False
-
-
-def extended_messages(fields: Sequence[NewField], module: str) -> Dict[str, Any]:
+def extended_messages(fields: Sequence[Any], module: str) -> Dict[str, Any]:
     """Classes of TensorFlow's config messages with `fields` added.
 
     New scalar fields know whether they were set (`HasField`); on the wire they are plain proto3
     fields: a stock `tf.ConfigProto` reads the bytes and keeps what it does not know.
 
     Args:
-      fields: What to add, in the order of declaration.
+      fields: What to add, in the order of declaration: `graph_opt.config.schema.NewField`s.
       module: Name of the module that has the classes.
 
     Returns:
@@ -65,7 +47,7 @@ def extended_messages(fields: Sequence[NewField], module: str) -> Dict[str, Any]
     file = _own_file(stock_file)
     for field in fields:
         _add_field(_message_named(file, field.message), field)
-        if field.kind not in _SCALARS:
+        if not field.is_scalar:
             _message_named(file, field.kind)  # which may have no fields
     pool = descriptor_pool.Default()
     pool.AddSerializedFile(file.SerializeToString())
@@ -117,7 +99,7 @@ def _message_named(file: Any, name: str) -> Any:
     return file.message_type.add(name=name)
 
 
-def _add_field(message: Any, new: NewField) -> None:
+def _add_field(message: Any, new: Any) -> None:
     for field in message.field:
         if (field.name, field.number) == (new.name, new.number):
             return  # A TensorFlow that already has the field (DeepRec's) keeps its own.
@@ -130,7 +112,7 @@ def _add_field(message: Any, new: NewField) -> None:
             )
     field = message.field.add(name=new.name, number=new.number)
     field.label = field.LABEL_REPEATED if new.repeated else field.LABEL_OPTIONAL
-    if new.kind not in _SCALARS:
+    if not new.is_scalar:
         field.type = field.TYPE_MESSAGE
         field.type_name = ".{}.{}".format(_PACKAGE, new.kind)
         return

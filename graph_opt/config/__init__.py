@@ -12,9 +12,13 @@ Example:
 
 from __future__ import annotations
 
-from graph_opt.config.convert import extend, merge, to_stock
-from graph_opt.config.messages import ConfigProto, GraphOptions, OptimizerOptions
-from graph_opt.config.text import load_config
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from graph_opt.config.convert import extend, merge, to_stock
+    from graph_opt.config.messages import ConfigProto, GraphOptions, OptimizerOptions
+    from graph_opt.config.text import load_config
 
 __all__ = [
     "ConfigProto",
@@ -25,3 +29,21 @@ __all__ = [
     "merge",
     "to_stock",
 ]
+
+_MODULES = {
+    "ConfigProto": "messages",
+    "GraphOptions": "messages",
+    "OptimizerOptions": "messages",
+    "extend": "convert",
+    "load_config": "text",
+    "merge": "convert",
+    "to_stock": "convert",
+}
+
+
+def __getattr__(name: str) -> Any:  # The names of options are there without TensorFlow.
+    if name not in _MODULES:
+        raise AttributeError("module 'graph_opt.config' has no attribute '{}'".format(name))
+    value = getattr(importlib.import_module("graph_opt.config." + _MODULES[name]), name)
+    globals()[name] = value
+    return value

@@ -9,9 +9,31 @@ graph_opt's own. DeepRec's wire format has `do_op_fusion` as 7, a number that Te
 
 from __future__ import annotations
 
-from typing import Tuple
+from typing import NamedTuple, Tuple
 
-from graph_opt.compat.config_descriptor import NewField
+
+class NewField(NamedTuple):
+    """One field that graph_opt adds.
+
+    Attributes:
+      message: Name of the message that gets it, which is created if TensorFlow has none.
+      name: Name of the field.
+      number: Its number on the wire.
+      kind: "bool", "int32", "int64", "string", or the name of one of graph_opt's own messages.
+      repeated: Whether it is a list.
+    """
+
+    message: str
+    name: str
+    number: int
+    kind: str
+    repeated: bool = False
+
+    @property
+    def is_scalar(self) -> bool:
+        """Whether it is not a message, nor a list of messages."""
+        return self.kind in ("bool", "int32", "int64", "string")
+
 
 FIELDS: Tuple[NewField, ...] = (
     NewField("AsyncEmbeddingOptions", "threads_num", 1, "int32"),

@@ -10,7 +10,8 @@ from google.protobuf import text_format
 
 from graph_opt.compat import tf
 from graph_opt.config.messages import ConfigProto
-from graph_opt.config.text import near_matches, option_paths
+from graph_opt.config.option_names import near_matches, no_such_option
+from graph_opt.config.text import option_paths
 
 _SMART_STAGE = ".smart_stage_options."
 _PLAIN_VALUE = re.compile(r"^[\w.+-]+$")
@@ -82,13 +83,7 @@ def _full_path(key: str) -> str:
     if ends:
         raise _invalid("'{}' is ambiguous: write {}".format(key, " or ".join(_preferred(ends))))
     near = near_matches(name, sorted(by_name)) if "." not in key else near_matches(key, known)
-    near = near or near_matches(name, sorted(by_name))
-    hint = (
-        "did you mean {}?".format(", ".join(near))
-        if near
-        else "docs/options.md lists the options of graph_opt"
-    )
-    raise _invalid("there is no option '{}'; {}".format(key, hint))
+    raise _invalid(no_such_option(key, near or near_matches(name, sorted(by_name))))
 
 
 def _preferred(paths: List[str]) -> List[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from typing import Any, Dict, Iterator, List, Tuple, Union
@@ -13,6 +12,7 @@ from graph_opt.compat import tf
 from graph_opt.compat.text_nesting import MOST_LEVELS, too_deep
 from graph_opt.config.convert import is_map
 from graph_opt.config.messages import ConfigProto
+from graph_opt.config.option_names import near_matches
 
 _UNKNOWN_FIELD = re.compile(r'Message type "([\w.]+)" has no field named "([^"]+)"')
 _UNKNOWN_VALUE = re.compile(r'Enum type "([\w.]+)" has no value named (\S+?)\.?$')
@@ -60,11 +60,6 @@ def parse_config(text: str, source: str = "config") -> Any:
             None, None, "{}{}: {}".format(source, position, message)
         ) from error
     return config
-
-
-def near_matches(name: str, candidates: List[str]) -> List[str]:
-    """At most three of `candidates` that `name` may be a misspelling of, best first."""
-    return difflib.get_close_matches(name, candidates, n=3, cutoff=0.75)
 
 
 def option_paths(descriptor: Any = None, prefix: str = "") -> Dict[str, Tuple[str, ...]]:

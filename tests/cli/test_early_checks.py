@@ -17,18 +17,29 @@ from graph_opt.ops import library
 
 @pytest.mark.parametrize("arguments", [["inspect"], ["rewrite", "-o", "out.pb"], ["plan"]])
 def test_a_missing_file_is_told_before_tensorflow_is_loaded(arguments: List[str]) -> None:
+    assert told_early([*arguments, "no_such_graph.pb"]) == (
+        "graph-opt: no_such_graph.pb: no such file\n"
+    )
+
+
+@pytest.mark.parametrize("command", ["run", "check", "cluster", "inspect"])
+def test_a_misspelled_setting_is_told_before_tensorflow_is_loaded(command: str) -> None:
+    told = told_early([command, "--set", "thread_num=2", __file__])
+    assert told.startswith("graph-opt") and told.count("\n") == 1
+    assert told.endswith(": there is no option 'thread_num'; did you mean threads_num?\n")
+
+
+def told_early(arguments: List[str]) -> str:
+    """What a command that fails before it loads TensorFlow prints."""
     program = (
         "import sys; from graph_opt.cli.main import main; "
         "print(main(sys.argv[1:]), 'tensorflow' in sys.modules)"
     )
     ran = subprocess.run(
-        [sys.executable, "-c", program, *arguments, "no_such_graph.pb"],
-        capture_output=True,
-        text=True,
-        timeout=300,
+        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, timeout=300
     )
     assert ran.stdout == "2 False\n"
-    assert ran.stderr == "graph-opt: no_such_graph.pb: no such file\n"
+    return ran.stderr
 
 
 def test_missing_compiled_ops_are_one_line(

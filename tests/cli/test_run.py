@@ -297,7 +297,7 @@ def test_wrong_options_are_one_line_when_tensorflow_is_imported(
 ) -> None:
     (folder / "wrong.pbtxt").write_text("graph_options { optimizer_options { capacitee: 1 } }")
     cases = {
-        "there is no option 'threads'; did you mean threads_num": ["--set", "threads=2"],
+        "threads_num=two: need a whole number": ["--set", "threads_num=two"],
         "'capacity' is not a setting: write key=value": ["--set", "capacity"],
         "wrong.pbtxt:1:37: OptimizerOptions has no": ["--config", str(folder / "wrong.pbtxt")],
     }

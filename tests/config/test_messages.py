@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 import graph_opt
 from graph_opt.compat import tf
-from graph_opt.compat.config_descriptor import NewField, extended_messages
+from graph_opt.compat.config_descriptor import extended_messages
 from graph_opt.config import ConfigProto, GraphOptions, OptimizerOptions, extend, merge, to_stock
 from graph_opt.config.convert import is_map
 from graph_opt.config.messages import RunOptions
-from graph_opt.config.schema import FIELDS
+from graph_opt.config.schema import FIELDS, NewField
 from tests.example_share import example_share
 
 _INTEGERS = {

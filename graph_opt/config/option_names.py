@@ -1,0 +1,103 @@
+"""The names of all options, known before TensorFlow is loaded, which takes seconds.
+
+TensorFlow's own are read from the descriptors in its generated modules, which are not imported.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import importlib.machinery
+import os
+import re
+from typing import Any, Dict, FrozenSet, Iterator, List, Tuple
+
+from google.protobuf import descriptor_pb2
+
+from graph_opt.config.schema import FIELDS
+
+_CONFIG = "tensorflow.core.protobuf.config_pb2"
+_IMPORT = re.compile(r"^from (tensorflow[\w.]*) import (\w+_pb2) ", re.MULTILINE)
+_SERIALIZED = re.compile(r"AddSerializedFile\((b'.*')\)")
+_Field = descriptor_pb2.FieldDescriptorProto
+
+
+def option_names() -> FrozenSet[str]:
+    """Names of scalar options and lists of scalars; empty if TensorFlow's cannot be found."""
+    try:
+        stock = _stock_messages()
+    except (OSError, SyntaxError, ValueError):
+        return frozenset()
+    names, seen, waiting = set(), set(), ["ConfigProto"] if stock else []
+    while waiting:
+        message = waiting.pop()
+        if message in seen:
+            continue
+        seen.add(message)
+        for name, nested in _fields_of(message, stock):
+            if nested:
+                waiting.append(nested)
+            else:
+                names.add(name)
+    return frozenset(names)
+
+
+def near_matches(name: str, candidates: List[str]) -> List[str]:
+    """At most three of `candidates` that `name` may be a misspelling of, best first."""
+    return difflib.get_close_matches(name, candidates, n=3, cutoff=0.75)
+
+
+def no_such_option(key: str, near: List[str]) -> str:
+    """Says that there is no option of this name, and which ones may be meant."""
+    hint = (
+        "did you mean {}?".format(", ".join(near))
+        if near
+        else "docs/options.md lists the options of graph_opt"
+    )
+    return "there is no option '{}'; {}".format(key, hint)
+
+
+def _fields_of(message: str, stock: Dict[str, Any]) -> Iterator[Tuple[str, str]]:
+    """Names of fields, each with the message that it has; lists and maps of messages left out."""
+    for field in stock[message].field if message in stock else ():
+        if field.type != _Field.TYPE_MESSAGE:
+            yield field.name, ""
+        elif field.label != _Field.LABEL_REPEATED:
+            yield field.name, field.type_name[len(".tensorflow.") :]
+    for new in FIELDS:
+        if new.message == message and (new.is_scalar or not new.repeated):
+            yield new.name, "" if new.is_scalar else new.kind
+
+
+def _stock_messages() -> Dict[str, Any]:
+    """TensorFlow's messages that options may have, by name: `ConfigProto.Experimental`."""
+    spec = importlib.machinery.PathFinder.find_spec("tensorflow")
+    if spec is None or spec.origin is None:
+        return {}
+    root = os.path.dirname(os.path.dirname(spec.origin))
+    messages: Dict[str, Any] = {}
+    read, waiting = set(), [_CONFIG]
+    while waiting:
+        module = waiting.pop()
+        if module in read:
+            continue
+        read.add(module)
+        with open(os.path.join(root, *module.split(".")) + ".py", encoding="utf-8") as file:
+            text = file.read()
+        waiting.extend(".".join(names) for names in _IMPORT.findall(text))
+        for message in _descriptor(text).message_type:
+            messages.update(_with_nested(message, ""))
+    return messages
+
+
+def _descriptor(module: str) -> Any:
+    serialized = _SERIALIZED.search(module)
+    if serialized is None:
+        raise ValueError("a generated module without a descriptor")
+    return descriptor_pb2.FileDescriptorProto.FromString(ast.literal_eval(serialized.group(1)))
+
+
+def _with_nested(message: Any, prefix: str) -> Iterator[Tuple[str, Any]]:
+    yield prefix + message.name, message
+    for nested in message.nested_type:
+        yield from _with_nested(nested, prefix + message.name + ".")
