@@ -220,7 +220,7 @@ def _settings(name: str, var_type: Optional[str], key_type: Any, config: Any) ->
     if without and str(without) not in _said:
         _said.append(str(without))
         say_for_all_ranks(
-            "sok.DynamicVariable: {} has no effect on the CPU".format(", ".join(without))
+            "sok.DynamicVariable: without effect on the CPU: {}".format(", ".join(without))
         )
     return _Settings(whole, kind)
 
