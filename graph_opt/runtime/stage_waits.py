@@ -11,6 +11,11 @@ from graph_opt.ops.tensor_buffer import METRIC_NAMES
 from graph_opt.runtime import claims
 
 _NO_STAGE = "it waits for no stage that runs ahead: TensorFlow has not returned from its call"
+FOR_WORKERS = (
+    "it waits for no stage that runs ahead, but may wait for gradients of other workers, as steps "
+    "of tf.train.SyncReplicasOptimizer do; this is said once"
+)
+_TAKES = ("AccumulatorTakeGradient", "SparseAccumulatorTakeGradient")
 
 
 class StageThreadsState(NamedTuple):
@@ -39,7 +44,8 @@ def wait_of_step(session: Any, seconds: float) -> str:
       seconds: How long its buffers may take to answer.
 
     Returns:
-      A clause that begins with "it waits".
+      A clause that begins with "it waits"; `FOR_WORKERS` if it is not for a stage, and the graph
+      collects the gradients of several workers.
 
     Example:
       >>> wait_of_step(session, seconds=3)
@@ -54,7 +60,9 @@ def wait_of_step(session: Any, seconds: float) -> str:
     waited_for = [name for name in states if _is_waited_for(buffers.get(name))]
     if not waited_for:
         silent = sorted(set(states) - set(buffers))
-        return _no_answer(silent, seconds) if silent else _NO_STAGE
+        if silent:
+            return _no_answer(silent, seconds)
+        return FOR_WORKERS if _collects_gradients(session.graph) else _NO_STAGE
     upstream = {name for each in waited_for for name in states[each].upstream}
     next_ones = [name for name in waited_for if name not in upstream]  # main waits for these
     clauses = []
@@ -63,6 +71,10 @@ def wait_of_step(session: Any, seconds: float) -> str:
         upstream = {name for each in next_ones for name in states[each].upstream}
         next_ones = [name for name in waited_for if name in upstream]
     return "it waits for " + ", which waits for ".join(clauses)
+
+
+def _collects_gradients(graph: Any) -> bool:
+    return any(operation.type.endswith(_TAKES) for operation in graph.get_operations())
 
 
 def _answers(runner: Any, seconds: float) -> Dict[str, Dict[str, int]]:

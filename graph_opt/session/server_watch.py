@@ -17,7 +17,7 @@ from graph_opt.compat.left_behind import LeftBehind
 from graph_opt.compat.sessions import session_config
 from graph_opt.ops.late_threads import start_thread
 from graph_opt.reporting.stderr import say
-from graph_opt.runtime.stage_waits import wait_of_step
+from graph_opt.runtime.stage_waits import FOR_WORKERS, wait_of_step
 from graph_opt.session.recovery import (
     ANSWER_SECONDS,
     NOTED_SECONDS,
@@ -47,6 +47,7 @@ class ServerWatch:
     def __init__(self, config: Any) -> None:
         self._limit = stall_seconds(config)
         self._noted_after = self._limit or NOTED_SECONDS
+        self._has_noted_workers = False
         self._spare: queue.SimpleQueue[_CallThread] = queue.SimpleQueue()
         self._stalled: Optional[str] = None
         self._is_open = False
@@ -139,7 +140,12 @@ class ServerWatch:
         if waited < self._noted_after:
             return
         self._noted_after = 2 * waited
-        say(_LASTS.format(waited, wait_of_step(session, ANSWER_SECONDS)))
+        waits = wait_of_step(session, ANSWER_SECONDS)
+        if waits == FOR_WORKERS:
+            if self._has_noted_workers:
+                return
+            self._has_noted_workers = True
+        say(_LASTS.format(waited, waits))
 
 
 def _has_filters(session: Any) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import queue
 import re
 import subprocess
 import sys
@@ -15,6 +16,8 @@ import pytest
 
 import graph_opt
 from graph_opt.compat import tf
+from graph_opt.runtime.stage_waits import FOR_WORKERS, wait_of_step
+from graph_opt.session import server_watch
 from tests.session.parameter_servers import ParameterServer, free_addresses, parameter_servers
 from tests.session.small_model import (
     BATCH,
@@ -200,6 +203,34 @@ def test_a_step_whose_input_stops_says_for_what_it_waits(
     prefetch, reads = empty.format(""), empty.format(", which reads the input")
     waits = "answer: it waits for stage 'async_embedding' {}, which waits for stage '[a-z_]+' {}$"
     assert re.search(waits.format(prefetch, reads), heard.line.strip()), heard.line
+
+
+def test_a_step_that_waits_for_other_workers_says_so_once(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    looks: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    def looked(*arguments: Any) -> str:
+        waits = wait_of_step(*arguments)
+        looks.put(waits)
+        return waits
+
+    monkeypatch.setattr(server_watch, "wait_of_step", looked)
+    with tf.device(tf.train.replica_device_setter(ps_tasks=1, worker_device="/job:worker/task:0")):
+        step = tf.train.get_or_create_global_step()
+        optimizer = tf.train.SyncReplicasOptimizer(tf.train.GradientDescentOptimizer(0.1), 2, 2)
+        train_op = optimizer.minimize(tf.square(tf.get_variable("weight", [])), step)
+        goes_on = optimizer.get_init_tokens_op(1)
+    with graph_opt.Session(cluster.target, config=config()) as session:
+        session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
+        session.run(optimizer.chief_init_op)
+        for _ in range(2):  # A token lets a step go on that has no other worker.
+            worker = threading.Thread(target=session.run, args=(train_op,))
+            worker.start()
+            assert looks.get(timeout=120) == FOR_WORKERS
+            session.run(goes_on)
+            worker.join()
+    assert capsys.readouterr().err.count("tf.train.SyncReplicasOptimizer") == 1
 
 
 SCRIPT = """
