@@ -39,7 +39,7 @@ endif
 
 RUN := $(VENV)/bin/python
 PIP := tools/setup/quietly.sh $(VENV)/setup.log $(RUN) -m pip
-INSTALL := $(PIP) install --constraint constraints.txt
+INSTALL := tools/setup/install.sh $(VENV)
 PYTEST := $(RUN) -m pytest -q -ra
 PARALLEL := -n $(WORKERS) --maxprocesses=8 --dist worksteal
 ifneq ($(SHARE),)
@@ -122,14 +122,15 @@ docs: $(VENV)/.built $(VENV)/.with-docs ## Build the documentation as a site in 
 
 horovod: $(VENV)/.built $(VENV)/.with-horovod ## Build Horovod into the environment (takes a few minutes)
 
-wheel: $(VENV)/.built ## Build a wheel in build/dist/
+wheel: $(VENV)/.built $(VENV)/.with-sbom ## Build a wheel in build/dist/, and its bill of materials (CycloneDX)
 	@$(PIP) wheel --no-deps --no-build-isolation -w build/dist .
-	@ls build/dist/*.whl
+	@tools/setup/bill.sh $(VENV) $(DEVICE)
+	@ls build/dist/*
 
 lock: $(VENV)/.created ## Update all pinned dependencies in constraints.txt
-	@$(INSTALL) uv
+	@$(INSTALL) lock
 	@$(RUN) -m uv pip compile -q --universal --python-version $(firstword $(shell tools/setup/supported_pythons.sh)) --fork-strategy requires-python \
-	  --no-annotate --upgrade --all-extras --custom-compile-command "make lock" -o constraints.txt pyproject.toml
+	  --generate-hashes --upgrade --all-extras --custom-compile-command "make lock" -o constraints.txt pyproject.toml
 
 clean: ## Remove everything generated, including the environments
 	@rm -rf build *.egg-info graph_opt/*/*.so
@@ -141,12 +142,13 @@ clean: ## Remove everything generated, including the environments
 $(VENV)/.created: FORCE
 	@tools/setup/environment.sh $(VENV) $(PYTHON)
 
-# TensorFlow is installed before the package itself, whose ops are compiled against it.
+# TensorFlow is installed before the package itself, whose ops are compiled against it, and whose files
+# have no hashes.
 $(VENV)/.installed: $(VENV)/.created pyproject.toml setup.py constraints.txt
 	@tools/setup/require_compiler.sh
 	@echo "==> $(VENV): installing $(TENSORFLOW) and the other dependencies (a few minutes the first time)"
-	@$(INSTALL) cmake ninja pip setuptools wheel $(TENSORFLOW)
-	@$(INSTALL) --no-build-isolation -e '.[$(DEVICE),demo,test]'
+	@$(INSTALL) build $(DEVICE) demo test
+	@$(PIP) install --no-deps --no-build-isolation -e .
 	@touch $@
 
 $(VENV)/.built: $(VENV)/.installed $(NATIVE_SOURCES)
@@ -168,8 +170,7 @@ $(VENV)/.with-horovod: export HOROVOD_WITHOUT_MPI = 1
 $(VENV)/.with-horovod: export MAKEFLAGS = -j4
 # Horovod 0.28.1 asks for less than CMake 4 provides; both still understand each other from 3.5 on.
 $(VENV)/.with-horovod: export CMAKE_POLICY_VERSION_MINIMUM = 3.5
-# The package is already installed, so this adds the extra's dependencies without rebuilding it.
 $(VENV)/.with-%: $(VENV)/.installed
 	@echo "==> $(VENV): installing what $* needs"
-	@$(INSTALL) --no-build-isolation 'graph_opt[$*]'
+	@$(INSTALL) $*
 	@touch $@

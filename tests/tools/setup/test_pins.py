@@ -1,0 +1,62 @@
+"""What is installed: pinned packages, all with hashes, for each extra those that it needs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Set
+
+import pytest
+
+from tools.setup.pins import named_packages, with_their_own
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+PROJECT = (REPOSITORY / "pyproject.toml").read_text("utf-8")
+PINS = (REPOSITORY / "constraints.txt").read_text("utf-8")
+SECTION = PROJECT.split("[project.optional-dependencies]")[1].split("\n[")[0]
+EXTRAS = re.findall(r"^(\w+) = ", SECTION, re.MULTILINE)
+CHAIN = """one==1.0 \\
+    --hash=sha256:aa
+    # via graph-opt (pyproject.toml)
+two==2.0 ; python_full_version < '3.10' \\
+    --hash=sha256:bb
+    # via one
+two==2.1 ; python_full_version >= '3.10' \\
+    --hash=sha256:cc
+    # via
+    #   other
+    #   one
+three-four==3.0 \\
+    --hash=sha256:dd
+    # via two
+other==4.0 \\
+    --hash=sha256:ee
+    # via graph-opt (pyproject.toml)
+"""
+
+
+def names_in(pins: str) -> Set[str]:
+    return set(re.findall(r"^([\w-]+)==", pins, re.MULTILINE))
+
+
+def test_every_pin_has_hashes() -> None:
+    entries = re.split(r"\n(?=[a-z])", PINS)[1:]
+    assert len(entries) > 150
+    assert [entry for entry in entries if "--hash=sha256:" not in entry] == []
+
+
+def test_what_packages_need_is_pinned_with_them() -> None:
+    assert with_their_own({"one"}, CHAIN) == CHAIN[: CHAIN.index("other==")]
+    assert names_in(with_their_own({"two"}, CHAIN)) == {"two", "three-four"}
+    assert names_in(with_their_own({"other"}, CHAIN)) == {"other", "two", "three-four"}
+
+
+@pytest.mark.parametrize("extra", EXTRAS)
+def test_an_extra_has_what_it_names(extra: str) -> None:
+    named = named_packages(PROJECT, [extra])
+    assert named_packages(PROJECT, []) < named <= names_in(with_their_own(named, PINS))
+
+
+def test_an_extra_that_is_missing_is_an_error() -> None:
+    with pytest.raises(KeyError):
+        named_packages(PROJECT, ["absent"])

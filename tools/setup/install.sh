@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# Installs what extras of pyproject.toml need, in the versions of constraints.txt; what is downloaded
+# must have the hashes there. Ends with an error if something is missing that they need.
+#
+# usage: install.sh ENVIRONMENT EXTRA...
+set -euo pipefail
+
+environment=$1
+shift
+here=$(cd "$(dirname "$0")" && pwd)
+pins=$environment/pins.txt
+"$environment/bin/python" "$here/pins.py" "$@" >"$pins"
+# Horovod is compiled for the TensorFlow that is installed, so not in an environment of its own.
+"$here/quietly.sh" "$environment/setup.log" "$environment/bin/python" -m pip install \
+  --require-hashes --no-deps --no-build-isolation --requirement "$pins"
+"$here/quietly.sh" "$environment/check.log" "$environment/bin/python" -m pip check

@@ -1,0 +1,56 @@
+"""Prints what extras of pyproject.toml need, as constraints.txt pins it: versions and hashes.
+
+usage: pins.py [EXTRA...]      without one, what graph_opt itself needs, less TensorFlow
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Dict, List, Set
+
+_REPOSITORY = Path(__file__).resolve().parents[2]
+_PINNED = re.compile(r"^([a-z0-9-]+)==.*\n(?:[ ]+.*\n)*", re.MULTILINE)
+_PARENT = re.compile(r"^ +#(?: via)? +([\w.-]+)$", re.MULTILINE)
+
+
+def named_packages(project: str, extras: List[str]) -> Set[str]:
+    """Names that pyproject.toml has in its dependencies and in some of its extras.
+
+    Raises:
+      KeyError: There is no such extra.
+    """
+    lists: Dict[str, str] = dict(re.findall(r'^(\w+) = (\[.*"\])', project, re.MULTILINE))
+    wanted = [one for name in ("dependencies", *extras) for one in json.loads(lists[name])]
+    return {_normal(re.split(r"[^\w.-]", one)[0]) for one in wanted}
+
+
+def with_their_own(names: Set[str], pins: str) -> str:
+    """The pins of packages and of all that these need, by the comments about who needs what."""
+    found = set(names)
+    parents: Dict[str, Set[str]] = {}
+    for match in _PINNED.finditer(pins):
+        needed_by = {_normal(name) for name in _PARENT.findall(match.group())}
+        parents.setdefault(match.group(1), set()).update(needed_by)
+    while True:
+        more = {name for name in parents if parents[name] & found} - found
+        if not more:
+            break
+        found |= more
+    return "".join(one.group() for one in _PINNED.finditer(pins) if one.group(1) in found)
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def main() -> None:
+    """Prints the pins."""
+    names = named_packages((_REPOSITORY / "pyproject.toml").read_text("utf-8"), sys.argv[1:])
+    sys.stdout.write(with_their_own(names, (_REPOSITORY / "constraints.txt").read_text("utf-8")))
+
+
+if __name__ == "__main__":
+    main()
