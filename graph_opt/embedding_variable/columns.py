@@ -228,6 +228,10 @@ def linear_model(features: Any, feature_columns: Any, *arguments: Any, **named: 
 
     Raises:
       ValueError: A column is a multi-hash or adaptive one, which have two tables each.
+
+    Example:
+      >>> users = tf.feature_column.categorical_column_with_embedding("user", tf.int64)
+      >>> logits = tf.feature_column.linear_model(features, [users])
     """
     with linear_weights():
         return _stock_linear_model(features, feature_columns, *arguments, **named)

@@ -239,9 +239,9 @@ def hash_table_column(
       ValueError: An argument is not supported.
 
     Example:
-      >>> users = tf.feature_column.sparse_numeric_column("user")
+      >>> visits = tf.feature_column.sparse_numeric_column("visits")
       >>> layer = tf.feature_column.input_layer(
-      ...     features, [tf.feature_column.hash_table_column(users, 16)]
+      ...     features, [tf.feature_column.hash_table_column(visits, 16)]
       ... )
     """
     if dimension is None or dimension < 1:

@@ -107,6 +107,7 @@ def run_examples_of_one_rank() -> None:
     raise SystemExit(int(runner.failures > 0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RUN)
 def test_an_example_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -118,7 +119,12 @@ def test_an_example_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
         names = usual_names(has_sparse_ids=name.endswith("_sparse"))
         if "session" in code.co_names and "config" not in code.co_names:
             names["session"] = session_in_use(names["train_op"])
-        exec(code, names)
+        try:
+            exec(code, names)
+        finally:
+            for value in names.values():
+                if isinstance(value, (tf.Session, tf.InteractiveSession)):
+                    value.close()  # An interactive one would be the default session of later tests.
 
 
 def usual_names(has_sparse_ids: bool) -> Dict[str, Any]:
@@ -134,9 +140,13 @@ def usual_names(has_sparse_ids: bool) -> Dict[str, Any]:
     for name in ("user", "item"):
         names[name + "_ids"] = bags(ids) if has_sparse_ids else ids
         names[name + "_table"] = table
-    names.update(is_frequent=tf.ones([8], tf.int32), features={"user": ids}, hooks=[])
+    names.update(is_frequent=tf.ones([8], tf.int32), hooks=[], buckets=table)
+    names.update(users=graph_opt.get_embedding_variable("by_key", 16))
+    prices = bags(tf.cast(ids, tf.float32))
+    names.update(features={"user": ids, "visits": bags(ids), "price": prices})
     names.update(iterator=iterator, clicks=iterator, views=iterator, graph_def=tf.GraphDef())
-    names.update(categorical=[tf.feature_column.categorical_column_with_identity("user", ROWS)])
+    column = tf.feature_column.categorical_column_with_identity("user", ROWS)
+    names.update(categorical=[column], other=column)
     names.update(my_lookup=lambda table, _: tf.nn.embedding_lookup(table, ids), model_fn=model_fn)
     names.update(input_fn=lambda: batches().map(lambda user, item: user))
     return names
