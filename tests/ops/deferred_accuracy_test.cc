@@ -338,7 +338,8 @@ int main(int argc, char** argv) {
   _MM_SET_DENORMALS_ZERO_MODE(_MM_DENORMALS_ZERO_ON);
 #endif
   const int64_t num_steps = argc > 1 ? std::atoi(argv[1]) : 1500;
-  const int left_out = argc > 2 ? std::atoi(argv[2]) : 4;
+  const int left_out = argc > 2 ? std::atoi(argv[2]) : 4;  // trainings after each one
+  const int first = argc > 3 ? std::atoi(argv[3]) : 0;
   int number = 0;
   Distances all;
   for (const RowKernels* const* set = RunnableRowKernels(); *set != nullptr; ++set) {
@@ -349,7 +350,7 @@ int main(int argc, char** argv) {
   for (const Betas& betas : kBetas) {
     for (float epsilon : kEpsilons) {
       for (Rates rates : kRates) {
-        if (number++ % (left_out + 1) != 0) continue;
+        if (number++ % (left_out + 1) != first) continue;
         for (const RowKernels* const* set = RunnableRowKernels(); *set != nullptr; ++set) {
           BringsRowsOfAnyAgeToDate(betas, epsilon, rates, **set, 10 * num_steps);
         }
