@@ -296,6 +296,8 @@ class SteppedSession:
         base.close()
 
     def __del__(self) -> None:
+        if _as_session is None:
+            return  # Modules are being cleared, as the process ends: Keras keeps a session in one.
         if "_session" not in self.__dict__:
             return  # The constructor failed before there was a session to close.
         if _as_session(self)._closed:

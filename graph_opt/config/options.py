@@ -120,7 +120,8 @@ class GroupEmbeddingOptions:
       adam: One of `ADAMS`: what becomes of updates that move every row of a table, such as Adam's.
       require_server_ops: Raise an error if a parameter server has not loaded graph_opt's ops. If
         False, TensorFlow's ops look up the tables of such a server.
-      fuse_inference: Sessions also fuse the lookups of graphs that train nothing.
+      fuse_inference: Whether sessions also fuse the lookups of graphs that train nothing. None:
+        monitored ones do, whose graphs are complete, such as those of `Estimator.evaluate`.
     """
 
     minimum_lookups: int = 1
@@ -128,7 +129,7 @@ class GroupEmbeddingOptions:
     fuse_update: bool = True
     adam: str = DEFERRED_ADAM
     require_server_ops: bool = False
-    fuse_inference: bool = False
+    fuse_inference: Optional[bool] = None
 
 
 @dataclass(frozen=True)
@@ -353,7 +354,7 @@ def _group_embedding(options: Any) -> GroupEmbeddingOptions:
         fuse_update=options.fuse_update or not options.HasField("fuse_update"),
         adam=_adam(options),
         require_server_ops=options.require_server_ops,
-        fuse_inference=options.fuse_inference,
+        fuse_inference=options.fuse_inference if options.HasField("fuse_inference") else None,
     )
 
 

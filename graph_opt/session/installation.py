@@ -16,6 +16,7 @@ from graph_opt.compat.accepted_arguments import accepted_arguments
 from graph_opt.compat.estimator_exports import estimator_exports
 from graph_opt.compat.imported_attributes import ImportedAttribute
 from graph_opt.compat.kept_weights import scope_methods
+from graph_opt.compat.keras_sessions import KERAS_SESSIONS
 from graph_opt.compat.legacy_names import (
     Replacement,
     api_names,
@@ -201,6 +202,7 @@ def install(
     - `tf.feature_column.embedding_column`, `linear_model` and other functions that DeepRec gave
       more arguments accept them.
     - `tf.estimator` trains with prefetched lookups, and all of TensorFlow accepts extended configs.
+    - Keras' graph mode builds the training of a model before its session first runs.
     - What is DeepRec's alone is also added to `tensorflow` itself, which has all names in DeepRec.
     - graph_opt's ops are loaded, so that a parameter server started by the script has them.
 
@@ -236,7 +238,7 @@ def install(
     of_deeprec = ((deeprec_modules, deeprec), (distribution_names, deeprec))
     offered = ((libraries_of_divided_tables, sok), *of_deeprec)
     wanted_modules = [one for one, is_wanted in (*offered, (contrib_modules, contrib)) if is_wanted]
-    modules = [modules_of_the_api, _estimator_exports, *wanted_modules]
+    modules = [modules_of_the_api, _estimator_exports, *KERAS_SESSIONS, *wanted_modules]
     with _installed.lock:
         if _installed.config is None:
             session_options(wanted.over(None))  # Whoever opens a session is warned.

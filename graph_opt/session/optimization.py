@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import AbstractSet, Any, Iterable, Iterator
+from typing import AbstractSet, Any, Iterable, Iterator, Optional
 
 from graph_opt.compat import tf
 from graph_opt.compat.live_graph import planned
 from graph_opt.compat.variable_ops import TRAINS, UPDATES, VariableUse, is_use, use_of
-from graph_opt.config.options import SessionOptions, ShardTablesOptions, session_options
+from graph_opt.config.options import (
+    GroupEmbeddingOptions,
+    SessionOptions,
+    ShardTablesOptions,
+    session_options,
+)
 from graph_opt.embedding.marked_tables import marked_tables
+from graph_opt.reporting.report import Report
 from graph_opt.reporting.warnings_given import warn_once
 from graph_opt.runtime.stages import stages_of
 from graph_opt.session.graph_records import is_settled, was_rewritten_differently
@@ -59,7 +65,7 @@ def optimize_training_graph(
     """Optimizes a graph for hooks and session creators, before it is finalized.
 
     The lookups of a graph that trains nothing (evaluation, prediction) are not prefetched, and are
-    fused only if `fuse_inference` asks for it; the graph's report says so. Calling
+    fused unless `fuse_inference` is off; the graph's report says so. Calling
     `graph_opt.optimize_graph` beforehand does both regardless.
 
     Args:
@@ -128,6 +134,11 @@ def asks_for_anything(config: Any) -> bool:
     return config is not None and session_options(config).ask_for_anything
 
 
+def leaves_inference(report: Optional[Report]) -> bool:
+    """Whether lookups could be fused, but are not since their graph trains nothing."""
+    return report is not None and _NOT_FUSED in report.left_alone
+
+
 def _optimize(
     graph: Any, config: Any, target: str, fetched: Iterable[Any], prefetches_inference: bool
 ) -> None:
@@ -167,7 +178,7 @@ def _for_inference(asked: SessionOptions, prefetches: bool) -> OptimizationReque
     """What to do to a graph that trains nothing, and why no more than that."""
     options, reasons = asked, []
     grouped = asked.group_embedding
-    if grouped is not None and not grouped.fuse_inference:
+    if grouped is not None and not _fuses_inference(grouped, is_complete=not prefetches):
         options = dataclasses.replace(options, group_embedding=None)
         reasons.append(_NOT_FUSED)
     if asked.async_embedding is not None and not prefetches:
@@ -184,6 +195,15 @@ def _for_inference(asked: SessionOptions, prefetches: bool) -> OptimizationReque
         options = dataclasses.replace(options, shard_tables=None)
         reasons.append(_NOT_DIVIDED)
     return OptimizationRequest(options, asked, tuple(reasons), final=not prefetches)
+
+
+def _fuses_inference(grouped: GroupEmbeddingOptions, is_complete: bool) -> bool:
+    """Whether to fuse lookups although nothing trains yet.
+
+    A graph that may still grow is left alone: its lookups would be fused without their updates, and
+    a plain session may only load, save or export.
+    """
+    return is_complete if grouped.fuse_inference is None else grouped.fuse_inference
 
 
 def _tensor_names(graph: Any, fetched: Iterable[Any]) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
 from graph_opt.compat.sessions import Elements, Given, share_session
 from graph_opt.config import to_stock
@@ -11,6 +11,7 @@ from graph_opt.export.users_graph import export_users_graph, has_our_ops
 from graph_opt.passes.translation import Translation
 from graph_opt.report_page.graph_report import GraphReport
 from graph_opt.reporting.report import Report
+from graph_opt.rules.op_names import GATHERS_ND, ROW_GATHERS
 from graph_opt.session import graph_use
 from graph_opt.session.chosen_stages import ChosenStages
 from graph_opt.session.fetch_map import FetchMap
@@ -24,6 +25,7 @@ from graph_opt.session.new_users import change_new_users, has_no_new_users
 from graph_opt.session.optimization import (
     is_training_graph,
     is_training_step,
+    leaves_inference,
     optimize_before_first_run,
 )
 from graph_opt.session.partial_steps import fetch_map_of
@@ -41,6 +43,7 @@ from graph_opt.sharding.table_savers import whole_value
 from graph_opt.strategy.data_parallel_graph import give_first_values
 
 _MAX_CACHED_STEPS = 512
+_LOOK_ROWS_UP = ROW_GATHERS | GATHERS_ND | {"PartitionedCall", "StatefulPartitionedCall"}
 _TRAINING_ADDED_LATE = (
     "training was added to the graph after the session had run it, and TensorFlow ignores edits "
     "from then on: build the model before the session's first run, or open another session"
@@ -71,7 +74,7 @@ class StagedSteps(RecordedSession):
         self._fetch_map: Optional[FetchMap] = None
         self._translation: Optional[Translation] = None
         self._sampler, self._lost_rows = StalenessSampler(self), LostRows(self)
-        self._trains_later, self._version_seen = False, -1
+        self._trains_later, self._says_later, self._version_seen = False, False, -1
         self._shadow: Optional[ShadowSteps] = None
         self._input = InputWatch(self)
         self.watch_servers(config, self._threads.give_up)
@@ -222,12 +225,14 @@ class StagedSteps(RecordedSession):
     def map_names(self, graph: Any) -> None:
         """Takes over what names stand for in a graph, once it has been optimized."""
         graph_use.note_run(graph)
-        note_session(self, report_of(graph))
         if has_our_ops(graph):  # E.g. a graph that was imported after it had been rewritten.
             export_users_graph(graph)
         self._reach = StageReach(graph)
         self.learn_graph()
         self._trains_later = is_left_alone(graph) and not is_training_graph(graph)
+        report = report_of(graph)
+        self._says_later = self._trains_later and leaves_inference(report)
+        note_session(self, None if self._says_later else report)
         self._shadow = shadow_steps(self, self._wanted_config)
         self._version_seen, self._ran = graph.version, True
         note_open(self)
@@ -239,6 +244,7 @@ class StagedSteps(RecordedSession):
         self._report_late_training()
         fetches, targets, feeds = given
         fetched, run, fed, reached = self._fetch_map.resolved(fetches, targets, feeds, is_partial)
+        self._report_stock_lookups(reached)
         fills = self._reach.filled_by(reached)
         if not fills and not self._translation.is_stopped:
             self._reach.refuse_direct_reads(reached)
@@ -265,8 +271,18 @@ class StagedSteps(RecordedSession):
             return
         self._version_seen = graph.version
         if is_training_graph(graph):
-            self._trains_later = False
+            self._trains_later = self._says_later = False
             note_session(self, Report(left_alone=(_TRAINING_ADDED_LATE,)))
+
+    def _report_stock_lookups(self, reached: Set[Any]) -> None:
+        """Says why lookups are TensorFlow's, of a graph that trains nothing, once one is run.
+
+        Sessions that only load, save or export weights, as Keras' and those of exports do, give
+        nothing to optimize.
+        """
+        if self._says_later and any(operation.type in _LOOK_ROWS_UP for operation in reached):
+            self._says_later = False
+            note_session(self, report_of(self._graph_of_session()))
 
     def _refuse_whole_tables(self, fetches: Elements) -> None:
         assert self._fetch_map is not None

@@ -47,6 +47,7 @@ READ: Dict[str, Callable[[str], Any]] = {
     "string": str,
 }
 MUST_BE_SET = "must be set"
+BY_SESSION = "by session"  # What is done unless it is set differs from either value.
 
 
 class Default(NamedTuple):
@@ -104,6 +105,9 @@ def _fault(option: Default) -> str:
         return "" if isinstance(unset, str) and option.name in unset else "it may be left out"
     if not isinstance(unset, SessionOptions):
         return unset
+    if option.default == BY_SESSION:
+        read = [unset, *(_read(option, value) for value in (True, False))]
+        return "" if all(read.count(one) == 1 for one in read) else "it is as if set"
     default, other = (_read(option, value) for value in option.values)
     if not isinstance(default, SessionOptions):
         return default

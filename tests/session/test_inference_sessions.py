@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Optional
 
 import numpy as np
 import pytest
@@ -15,10 +15,12 @@ from tests.session.small_model import async_config, dataset, report_on
 FUSED_OPS = ("GroupEmbeddingLookup", "ResourceGroupEmbeddingLookup")
 
 
-def config(fuse_inference: bool, prefetch: bool = False) -> Any:
+def config(fuse_inference: Optional[bool], prefetch: bool = False) -> Any:
     made = async_config() if prefetch else graph_opt.ConfigProto()
-    made.graph_options.optimizer_options.do_group_embedding = True
-    made.graph_options.optimizer_options.group_embedding_options.fuse_inference = fuse_inference
+    options = made.graph_options.optimizer_options
+    options.do_group_embedding = True
+    if fuse_inference is not None:
+        options.group_embedding_options.fuse_inference = fuse_inference
     return made
 
 
@@ -35,8 +37,8 @@ def fused_ops(graph: Any) -> int:
     return sum(operation.type in FUSED_OPS for operation in graph.get_operations())
 
 
-@pytest.mark.parametrize("asked", [False, True])
-def test_a_plain_session_fuses_inference_only_where_asked(asked: bool) -> None:
+@pytest.mark.parametrize("asked", [None, False, True])
+def test_a_plain_session_fuses_inference_only_where_asked(asked: Optional[bool]) -> None:
     with graph_opt.Session(config=config(asked)) as session:
         result = scores()
         session.run(tf.global_variables_initializer())
@@ -44,7 +46,7 @@ def test_a_plain_session_fuses_inference_only_where_asked(asked: bool) -> None:
     report = report_on(result.graph)
     assert len(report.fused) == (2 if asked else 0)
     assert fused_ops(result.graph) == (1 if asked else 0)
-    assert any("fuse_inference" in reason for reason in report.left_alone) != asked
+    assert any("fuse_inference" in reason for reason in report.left_alone) != bool(asked)
 
 
 def test_a_session_on_placeholders_says_why_nothing_is_prefetched() -> None:
@@ -82,7 +84,9 @@ def model_fn(features: Dict[str, Any], mode: str) -> Any:
     pooled = [tf.nn.embedding_lookup(table, features[name]) for name in ("user", "item")]
     score = tf.reduce_sum(tf.add_n(pooled), 1)
     if mode == tf.estimator.ModeKeys.PREDICT:
-        return tf.estimator.EstimatorSpec(mode, predictions={"score": score})
+        outputs = {"score": score}
+        exported = {"serving_default": tf.estimator.export.PredictOutput(outputs)}
+        return tf.estimator.EstimatorSpec(mode, predictions=outputs, export_outputs=exported)
     loss = tf.reduce_mean(tf.square(score - features["label"]))
     train_op = None
     if mode == tf.estimator.ModeKeys.TRAIN:
@@ -107,3 +111,30 @@ def test_each_session_of_an_estimator_has_a_report(tmp_path: Path) -> None:
             "the graph trains nothing, so its lookups are not fused",
             "the graph trains nothing, so its lookups do not run ahead",
         ]
+
+
+def served() -> Any:
+    features = {name: tf.placeholder(tf.int64, [None], name) for name in ("user", "item")}
+    return tf.estimator.export.ServingInputReceiver(features, features)
+
+
+def test_evaluation_and_prediction_are_fused_by_default_and_exports_are_stock(
+    tmp_path: Path, capfd: Any
+) -> None:
+    def run(asked: Any) -> Any:
+        run_config = tf.estimator.RunConfig(session_config=asked, tf_random_seed=3)
+        estimator = tf.estimator.Estimator(model_fn, str(tmp_path / "model"), config=run_config)
+        estimator.train(dataset, max_steps=2)
+        scores = [row["score"] for row in estimator.predict(dataset)]
+        loss = estimator.evaluate(dataset)["loss"]
+        exported = estimator.export_saved_model(str(tmp_path / "exported"), served)
+        return loss, scores, Path(exported.decode(), "saved_model.pb").read_bytes()
+
+    stock_loss, stock_scores, _ = run(None)
+    with graph_opt.install():
+        loss, scores, exported = run(config(None))
+    assert loss == stock_loss and scores == stock_scores
+    assert not any(name.encode() in exported for name in FUSED_OPS)
+    said = [line for line in capfd.readouterr().err.splitlines() if line.startswith("graph_opt: ")]
+    fused = "2 of 2 lookups fused into 1 op"
+    assert [line.partition(": ")[2].partition(": ")[2] for line in said] == [fused] * 2
