@@ -110,7 +110,8 @@ def run_ranks(
       What `work` has returned, by rank.
 
     Raises:
-      Exception: Whatever the first rank to fail has raised. The others are told, and have ended.
+      Exception: Whatever the first rank to fail has raised. The others are told, and have ended. As
+        they may end before it does, errors of TensorFlow are raised only if there are no others.
 
     Example:
       >>> run_ranks(2, lambda transport: transport.rank)
@@ -138,5 +139,7 @@ def run_ranks(
     for thread in threads:
         thread.join()
     if errors:
-        raise errors[0]
+        raise next(
+            (error for error in errors if not isinstance(error, tf.errors.OpError)), errors[0]
+        )
     return results  # type: ignore[return-value]
