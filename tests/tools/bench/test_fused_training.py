@@ -105,6 +105,7 @@ def test_criteos_rows(optimizer: str, shared_data: Path) -> None:
     check_losses(workload, optimizer, steps=30, tables=26)
 
 
+@pytest.mark.slow
 def test_movielens_rows(shared_data: Path) -> None:
     folder = shared_data / "ml-100k"
     if not folder.is_dir():

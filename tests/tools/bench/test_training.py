@@ -104,6 +104,7 @@ def test_every_mode_trains_wide_on_from_the_checkpoint_of_another(
     assert tf.train.latest_checkpoint(run) == f"{run}/model.ckpt-20"
 
 
+@pytest.mark.slow
 def test_the_real_rows_train_to_their_end(
     shared_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
