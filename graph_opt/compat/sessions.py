@@ -97,6 +97,9 @@ class SteppedSession:
         """
         return run(*prepared)
 
+    def fail_early(self, given: Given, is_partial: bool = False) -> None:
+        """Raises what a step that is about to run is known to fail with."""
+
     def step_ended(
         self, error: Optional[BaseException], given: Given, is_partial: bool = False
     ) -> None:
@@ -192,6 +195,11 @@ class SteppedSession:
             results = self.run_step(given, (fetches, targets, fed), run, is_partial)
         return self.fetched_values(fetch_list, results)
 
+    def run_alone(self, operation: Any) -> None:
+        """Runs one operation as it is."""
+        base: Any = super()
+        base._do_run(None, [operation], [], {}, None, None)
+
     def make_callable(
         self,
         fetches: Any,
@@ -238,6 +246,7 @@ class SteppedSession:
     @contextlib.contextmanager
     def _noticing_end(self, given: Given, is_partial: bool = False) -> Iterator[None]:
         try:
+            self.fail_early(given, is_partial)
             yield
         except BaseException as error:
             self.step_ended(error, given, is_partial)

@@ -16,6 +16,7 @@ from typing import Any, Dict, List, Optional, Sequence
 from graph_opt.compat import tf
 from graph_opt.compat.callables import is_closed, raw_session
 from graph_opt.ops.stage_thread import BufferWatch, watching
+from graph_opt.ops.tensor_buffer import decode_metrics
 from graph_opt.reporting.warnings_given import warn_once
 from graph_opt.runtime import claims, metrics
 from graph_opt.runtime.outcome import Status
@@ -192,6 +193,20 @@ class StageRunner:
     def buffers(self) -> Dict[str, Any]:
         """The numbers of each stage's buffer, by stage, in the order of `METRIC_NAMES`."""
         return {name: self._control.metrics(pool.stage) for name, pool in self._pools.items()}
+
+    def exhausted(self) -> List[str]:
+        """Stages that have ended, and from which all batches were taken: takes from them fail."""
+        if self.running:
+            return []
+        try:
+            buffers = {name: decode_metrics(each) for name, each in self.buffers().items()}
+        except tf.errors.OpError:  # which a step says better
+            return []
+        return [
+            name
+            for name, each in buffers.items()
+            if each["size"] == 0 and (each["closed"] or each["cancelled"])
+        ]
 
     def _open(self) -> BufferWatch:
         trace = trace_of(self._session)

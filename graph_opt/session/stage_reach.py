@@ -43,6 +43,15 @@ class StageReach:
         """
         return self._stages_of(op for op in reached if is_take(op) and condition_of(op) is None)
 
+    def takes(self, reached: Set[Any]) -> Dict[str, Any]:
+        """The operations by which a step itself always takes from stages, one for each stage.
+
+        Args:
+          reached: `operations_behind` the step.
+        """
+        takes = [op for op in reached if is_take(op) and condition_of(op) is None]
+        return {name: take for take in takes for name in self.taken_directly([take])}
+
     def may_take_from(self, reached: Set[Any]) -> Dict[Any, FrozenSet[str]]:
         """The stages that a step takes from only if it chooses their input.
 

@@ -131,6 +131,11 @@ class StageThreads:
         if failed is not None:
             raise failed
 
+    def exhausted(self, names: Iterable[str]) -> FrozenSet[str]:
+        """Those of these stages that have ended, and from which all batches were taken."""
+        ended = (name for runner in self._runners for name in runner.exhausted())
+        return frozenset(names).intersection(ended)
+
     def drain(self, session: Any, use: PipelineUse) -> None:
         """Prepares stages that apply gradients for a step.
 

@@ -155,6 +155,19 @@ class StagedSteps(RecordedSession):
         self._shadow = None if shadow.is_over(self) else shadow
         return results
 
+    def fail_early(self, given: Given, is_partial: bool = False) -> None:
+        """Runs alone what a step on servers will fail at: taking from a stage that has ended.
+
+        TensorFlow's master cancels a failed step in the tasks that it has asked to run it, but not
+        in those that it asks next: where one of them waits for another one, a step that fails as
+        soon as it begins waits for ever.
+        """
+        if is_partial or not self._target_of_session():
+            return
+        takes = self._step_of(*given).takes
+        for name in sorted(self._threads.exhausted(takes)) if takes else ():
+            self.run_alone(takes[name])
+
     def step_ended(
         self, error: Optional[BaseException], given: Given, is_partial: bool = False
     ) -> None:
@@ -255,6 +268,7 @@ class StagedSteps(RecordedSession):
             targets=run,
             feeds=fed,
             takes_from=self._reach.taken_from(reached) - pipeline.drains,
+            takes={} if fills else self._reach.takes(reached),
             may_take_from=ChosenStages(conditions) if conditions else None,
             fills=fills,
             resets=self._reach.reset_by(reached) | pipeline.resets,

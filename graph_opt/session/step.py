@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, FrozenSet, List, Optional, Tuple
+from typing import Any, Dict, FrozenSet, List, Optional, Tuple
 
 from graph_opt.session.chosen_stages import ChosenStages
 from graph_opt.session.pipeline_use import PipelineUse
@@ -18,6 +18,7 @@ class Step:
       targets: What is run in place of the given operations.
       feeds: What is fed in place of the given tensors.
       takes_from: Stages that must run.
+      takes: The operations by which it takes from some of them itself, by stage.
       may_take_from: Stages of which some must run, depending on what is fed.
       fills: Stages whose puts the step runs itself.
       resets: Stages whose input the step initializes, or whose variables it changes.
@@ -32,6 +33,7 @@ class Step:
     targets: List[Any]
     feeds: List[Any]
     takes_from: FrozenSet[str]
+    takes: Dict[str, Any]
     may_take_from: Optional[ChosenStages]
     fills: FrozenSet[str]
     resets: FrozenSet[str]
