@@ -64,5 +64,5 @@ def _defaults(settings: Any) -> Any:
     config = settings_config(DEFAULTS)
     given = settings.graph_options.optimizer_options
     if any(getattr(given, switch) for switch in SWITCHES):
-        config.graph_options.optimizer_options.ClearField("do_async_embedding")
+        config.graph_options.optimizer_options.do_async_embedding = False  # Unless the script asks.
     return config

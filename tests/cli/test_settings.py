@@ -41,3 +41,4 @@ def test_settings_that_turn_something_on_turn_on_what_they_name(
     assert main(["inspect", str(graph_file), "--json", *options]) == 0
     found = validated(capsys.readouterr().out)
     assert (bool(found["fused_lookups"]), bool(found["stages"])) == (bool(fused), bool(ahead))
+    assert not any("do_async_embedding is not" in text for text in found["warnings"])
