@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import subprocess
 import sys
 import tempfile
+from multiprocessing import connection
 from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Optional
 
@@ -108,7 +108,8 @@ class Peer:
             self._process.stdin.flush()
         except BrokenPipeError:
             raise PeerError(self._last_words()) from None
-        ready, _, _ = select.select([self._process.stdout], [], [], ANSWER_SECONDS)
+        # select.select takes no descriptor above 1023.
+        ready = connection.wait([self._process.stdout.fileno()], ANSWER_SECONDS)
         if not ready:
             self._process.kill()
             raise PeerError("{} gave no answer in {:.0f} s".format(self._name, ANSWER_SECONDS))

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import os
 import resource
-import select
 import subprocess
 import sys
 import tempfile
+from multiprocessing import connection
 from typing import IO, Sequence
 
 START_SECONDS = 120.0  # importing TensorFlow on a loaded machine takes its time
@@ -62,7 +62,8 @@ class ChildProcess:
           ProcessEnded: the child ended before it wrote one, or wrote none for two minutes.
         """
         assert self._process.stdout is not None
-        readable, _, _ = select.select([self._process.stdout], [], [], START_SECONDS)
+        # select.select takes no descriptor above 1023.
+        readable = connection.wait([self._process.stdout.fileno()], START_SECONDS)
         if not readable:
             raise ProcessEnded(f"{self.label} was not ready within {START_SECONDS:.0f} s")
         line = self._process.stdout.readline()
