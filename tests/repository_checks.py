@@ -12,7 +12,7 @@ import functools
 import re
 import sys
 import types
-from typing import Dict, FrozenSet, Iterable, Iterator, List, Optional, Sequence, Set, Tuple
+from typing import Any, Dict, FrozenSet, Iterator, List, Optional, Set, Tuple, Type, TypeVar
 
 from tests.rooms import MAY_IMPORT as MAY_IMPORT
 
@@ -40,12 +40,26 @@ NEWER_MODULES = frozenset({"graphlib", "importlib.metadata", "tomllib", "zoneinf
 NEWER_METHODS = frozenset({"removeprefix", "removesuffix"})
 
 Import = Tuple[int, str, str]
+Kind = TypeVar("Kind", bound=ast.AST)
+
+
+def nodes_of(source: str, kind: Type[Kind]) -> List[Kind]:
+    """The nodes of one kind in a file, by Python 3.7's grammar, in the order of `ast.walk`."""
+    return _nodes_by_kind(source).get(kind, [])
 
 
 @functools.lru_cache(maxsize=1)  # The checks of one file follow each other.
-def nodes_of(source: str) -> Tuple[ast.AST, ...]:
-    """All nodes of a file in Python 3.7's grammar, its module first."""
-    return tuple(ast.walk(ast.parse(source, feature_version=(3, 7))))
+def _nodes_by_kind(source: str) -> Dict[type, List[Any]]:
+    by_kind: Dict[type, List[Any]] = {}
+    waiting: List[ast.AST] = [ast.parse(source, feature_version=(3, 7))]
+    for node in waiting:
+        by_kind.setdefault(type(node), []).append(node)
+        for value in vars(node).values():
+            if isinstance(value, ast.AST):
+                waiting.append(value)
+            elif isinstance(value, list):
+                waiting.extend(each for each in value if isinstance(each, ast.AST))
+    return by_kind
 
 
 def imports_of(source: str, module: str, for_types: bool = True) -> List[Import]:
@@ -56,26 +70,26 @@ def imports_of(source: str, module: str, for_types: bool = True) -> List[Import]
       module: Its dotted name; a package's `__init__` is named by `package.__init__`.
       for_types: Whether imports under `if TYPE_CHECKING` count.
     """
-    found: List[Import] = []
-    nodes = nodes_of(source)
-    skipped = set() if for_types else _imports_for_types(nodes)
-    for node in nodes:
-        if node in skipped:
-            continue
-        if isinstance(node, ast.Import):
-            found.extend((node.lineno, alias.name, "") for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
+    skipped = set() if for_types else _imports_for_types(source)
+    found = [
+        (node.lineno, alias.name, "")
+        for node in nodes_of(source, ast.Import)
+        if node not in skipped
+        for alias in node.names
+    ]
+    for node in nodes_of(source, ast.ImportFrom):
+        if node not in skipped:
             parent = module.split(".")[: -node.level] if node.level else []
             origin = ".".join(parent + [node.module] if node.module else parent)
             found.extend((node.lineno, origin, alias.name) for alias in node.names)
     return found
 
 
-def _imports_for_types(nodes: Iterable[ast.AST]) -> Set[ast.AST]:
+def _imports_for_types(source: str) -> Set[ast.AST]:
     return {
         inner
-        for node in nodes
-        if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING"
+        for node in nodes_of(source, ast.If)
+        if getattr(node.test, "id", "") == "TYPE_CHECKING"
         for inner in ast.walk(node)
     }
 
@@ -138,8 +152,8 @@ def tensorflow_imports(source: str, module: str) -> List[str]:
 def private_tensorflow(source: str, module: str) -> List[str]:
     """Imports of TensorFlow's private packages, and text that spells one for `import_module`."""
     spelled = [(line, origin + "." + name) for line, origin, name in imports_of(source, module)]
-    for node in nodes_of(source):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+    for node in nodes_of(source, ast.Constant):
+        if isinstance(node.value, str):
             spelled.append((node.lineno, node.value))
     return [
         "{}: {} is private to TensorFlow".format(line, text.split()[0].rstrip("."))
@@ -150,12 +164,11 @@ def private_tensorflow(source: str, module: str) -> List[str]:
 
 def private_attributes(source: str, module: str = "") -> List[str]:
     """Uses of `._name` that the file itself does not define: private parts of another module."""
-    nodes = nodes_of(source)
-    own = set(_names_defined(nodes)) | PRIVATE_BY_NAME_ONLY
+    own = set(_names_defined(source)) | PRIVATE_BY_NAME_ONLY
     return [
         "{}: .{} is private to another object".format(node.lineno, node.attr)
-        for node in nodes
-        if isinstance(node, ast.Attribute) and _is_private(node.attr) and node.attr not in own
+        for node in nodes_of(source, ast.Attribute)
+        if _is_private(node.attr) and node.attr not in own
     ]
 
 
@@ -163,30 +176,27 @@ def _is_private(name: str) -> bool:
     return name.startswith("_") and not name.startswith("__")
 
 
-def _names_defined(nodes: Iterable[ast.AST]) -> Iterator[str]:
-    for node in nodes:
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            yield node.name
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            yield node.id
-        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            if isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"):
-                yield node.attr
+def _names_defined(source: str) -> Iterator[str]:
+    yield from (node.name for node in nodes_of(source, ast.FunctionDef))
+    yield from (node.name for node in nodes_of(source, ast.ClassDef))
+    for name in nodes_of(source, ast.Name):
+        if isinstance(name.ctx, ast.Store):
+            yield name.id
+    for node in nodes_of(source, ast.Attribute):
+        if isinstance(node.ctx, ast.Store) and getattr(node.value, "id", "") in ("self", "cls"):
+            yield node.attr
 
 
 def version_readings(source: str, module: str = "") -> List[str]:
     """Uses of TensorFlow's or Python's version other than printing it in a message."""
-    nodes = nodes_of(source)
     printed: Set[int] = set()
-    for node in nodes:
-        if isinstance(node, ast.Call) and _called_name(node) == "format":
-            printed.update(id(argument) for argument in node.args)
+    for call in nodes_of(source, ast.Call):
+        if _called_name(call) == "format":
+            printed.update(id(argument) for argument in call.args)
     return [
         "{}: reads {}".format(node.lineno, node.attr)
-        for node in nodes
-        if isinstance(node, ast.Attribute)
-        and node.attr in VERSION_NAMES
-        and id(node) not in printed
+        for node in nodes_of(source, ast.Attribute)
+        if node.attr in VERSION_NAMES and id(node) not in printed
     ]
 
 
@@ -196,29 +206,31 @@ def example_counts(source: str, module: str) -> List[str]:
         return []
     return [
         "{}: sets max_examples".format(node.value.lineno)
-        for node in nodes_of(source)
-        if isinstance(node, ast.keyword) and node.arg == "max_examples"
+        for node in nodes_of(source, ast.keyword)
+        if node.arg == "max_examples"
     ]
 
 
 def newer_than_python_3_7(source: str, module: str) -> List[str]:
     """Syntax and library names that Python 3.7 does not have."""
     try:
-        nodes = nodes_of(source)
+        imports = imports_of(source, module)
     except SyntaxError as error:
         return ["{}: {}".format(error.lineno, error.msg)]
     faults = [
         "{}: {} {} is newer than 3.7".format(line, origin, name).replace("  ", " ")
-        for line, origin, name in imports_of(source, module)
+        for line, origin, name in imports
         if origin in NEWER_MODULES or name in NEWER_THAN_3_7.get(origin, frozenset())
     ]
-    for node in nodes:
-        if isinstance(node, ast.Attribute) and _is_newer_attribute(node):
+    for node in nodes_of(source, ast.Attribute):
+        if _is_newer_attribute(node):
             faults.append("{}: .{} is newer than 3.7".format(node.lineno, node.attr))
-        elif isinstance(node, ast.NamedExpr):  # Python 3.9's parser lets these two pass.
-            faults.append("{}: := is newer than 3.7".format(node.lineno))
-        elif isinstance(node, ast.arguments) and node.posonlyargs:
-            faults.append("{}: positional-only".format(node.posonlyargs[0].lineno))
+    # Python 3.9's parser lets these two pass.
+    for walrus in nodes_of(source, ast.NamedExpr):
+        faults.append("{}: := is newer than 3.7".format(walrus.lineno))
+    for arguments in nodes_of(source, ast.arguments):
+        if arguments.posonlyargs:
+            faults.append("{}: positional-only".format(arguments.posonlyargs[0].lineno))
     return faults
 
 
@@ -242,10 +254,9 @@ def nameless_refusals(source: str, module: str = "") -> List[str]:
 
 
 def _refusals(source: str) -> Iterator[Tuple[int, Optional[str]]]:
-    nodes = nodes_of(source)
-    constants = _text_constants(nodes)
-    for node in nodes:
-        if isinstance(node, ast.Call) and _called_name(node) == "Refusal":
+    constants = _text_constants(source)
+    for node in nodes_of(source, ast.Call):
+        if _called_name(node) == "Refusal":
             given = [k.value for k in node.keywords if k.arg == "code"] + list(node.args[:1])
             yield node.lineno, _text_of(given[0], constants) if given else None
 
@@ -257,10 +268,11 @@ def _called_name(call: ast.Call) -> str:
     return function.id if isinstance(function, ast.Name) else ""
 
 
-def _text_constants(nodes: Sequence[ast.AST]) -> Dict[str, str]:
+def _text_constants(source: str) -> Dict[str, str]:
+    (module,) = nodes_of(source, ast.Module)
     return {
         target.id: statement.value.value
-        for statement in ast.iter_child_nodes(nodes[0])
+        for statement in module.body
         if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Constant)
         for target in statement.targets
         if isinstance(target, ast.Name) and isinstance(statement.value.value, str)

@@ -20,15 +20,14 @@ def unformatted_texts(source: str, module: str = "") -> List[str]:
     """
     constants = {
         target.id: node.value
-        for node in nodes_of(source)
-        if isinstance(node, ast.Assign)
+        for node in nodes_of(source, ast.Assign)
         for target in node.targets
         if isinstance(target, ast.Name)
     }
     return [
         "{}: {!r} is never formatted".format(argument.lineno, text)
-        for call in nodes_of(source)
-        if isinstance(call, ast.Call) and _TELLS.search(_called_name(call))
+        for call in nodes_of(source, ast.Call)
+        if _TELLS.search(_called_name(call))
         for argument in [*call.args, *[keyword.value for keyword in call.keywords]]
         for text in _texts(argument, constants)
         if _FIELD.search(text)

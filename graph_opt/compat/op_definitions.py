@@ -71,6 +71,42 @@ def output_dtypes(node: Any) -> Optional[List[int]]:
     return dtypes
 
 
+def output_arguments(node: Any) -> Dict[str, List[int]]:
+    """DataType numbers of a node's outputs, by their names in the definition of its op, in order.
+
+    Raises:
+      KeyError: The op is unknown, or the node lacks an attribute on which they depend.
+    """
+    definition = op_definition(node.op)
+    if definition is None:
+        raise KeyError(node.op)
+    found: Dict[str, List[int]] = {}
+    for argument in definition.output_arg:
+        types = _argument_types(argument, node, definition)
+        if types is None:
+            raise KeyError(argument.name)
+        found[argument.name] = types
+    return found
+
+
+def input_lengths(node: Any) -> Dict[str, int]:
+    """How many tensors each input of a node has, by its name in the definition of its op, in order.
+
+    Raises:
+      KeyError: The op is unknown, or the node lacks an attribute on which they depend.
+    """
+    definition = op_definition(node.op)
+    if definition is None:
+        raise KeyError(node.op)
+    found: Dict[str, int] = {}
+    for argument in definition.input_arg:
+        types = _argument_types(argument, node, definition)
+        if types is None:
+            raise KeyError(argument.name)
+        found[argument.name] = len(types)
+    return found
+
+
 def attributes_of(op: str, node: Any) -> Dict[str, Any]:
     """Those attributes of a node that nodes of `op` have, too."""
     definition = op_definition(op)

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any, Iterator, List, NamedTuple, Optional, Sequence
+from typing import Any, Iterator, List, NamedTuple, Optional, Sequence, Union
 
 import numpy as np
 
 from graph_opt.compat import tf
-from graph_opt.graph.view import GraphView, Shape, shape_proto
+from graph_opt.compat.op_definitions import value_dtype
+from graph_opt.graph.op_call import Call, Tensor, call_op
+from graph_opt.graph.rewrite import OUTPUT_SHAPES
+from graph_opt.graph.view import GraphView, Shape, TensorRef, shape_proto
 from graph_opt.ops import stage_nodes
 from graph_opt.ops.stage_spec import StageSpec, put_attributes, take_attributes
+from graph_opt.passes import attribute_values as values
 from graph_opt.passes.io_stages import BUFFER_PUT, BUFFER_TAKE
 
-_INT32 = tf.int32.as_datatype_enum
+Operand = Union[TensorRef, Tensor]
 
 
 def free_scope(view: GraphView, scope: str) -> str:
@@ -38,6 +42,12 @@ def stage_names(view: GraphView, scope: str) -> Iterator[str]:
             yield name
 
 
+def tensor_of(view: GraphView, ref: TensorRef) -> Tensor:
+    """A tensor of a graph, with its dtype if it is known."""
+    dtype = view.dtype(ref) if ref.node in view else None
+    return Tensor(ref.input_name, value_dtype(dtype or 0))
+
+
 class Record(NamedTuple):
     """What one element of a buffer contains.
 
@@ -56,6 +66,7 @@ class NodeWriter:
     """Collects new nodes.
 
     Args:
+      view: The graph.
       scope: Name scope of all nodes, without a trailing slash.
       device: Device of nodes for which none is given.
 
@@ -63,7 +74,8 @@ class NodeWriter:
       nodes: The NodeDefs written so far, in order.
     """
 
-    def __init__(self, scope: str, device: str) -> None:
+    def __init__(self, view: GraphView, scope: str, device: str) -> None:
+        self._view = view
         self._scope = scope
         self._device = device
         self.nodes: List[Any] = []
@@ -98,54 +110,85 @@ class NodeWriter:
         self.nodes.append(node)
         return node
 
+    def call(
+        self,
+        suffix: str,
+        op: str,
+        device: Optional[str] = None,
+        waits_for: Sequence[str] = (),
+        output_shapes: Optional[Sequence[Shape]] = None,
+        **arguments: Any,
+    ) -> Call:
+        """Writes a node that calls an op.
+
+        Args:
+          suffix: Of its name.
+          op: The op.
+          device: Of the node; None for the writer's.
+          waits_for: Names of nodes that run before it.
+          output_shapes: Static shapes of its outputs, if they are known.
+          **arguments: See `call_op`; tensors of the graph may be TensorRefs.
+
+        Raises:
+          ValueError: The arguments are not those of the op.
+        """
+        given = {key: self._operands(value) for key, value in arguments.items()}
+        place = self._device if device is None else device
+        made = call_op(op, self.name(suffix), given, place)
+        made.node.input.extend("^" + name for name in waits_for)
+        if output_shapes is not None:
+            made.node.attr[OUTPUT_SHAPES].CopyFrom(values.shapes(output_shapes))
+        self.nodes.append(made.node)
+        return made
+
+    def _operands(self, value: Any) -> Any:
+        if isinstance(value, TensorRef):
+            return tensor_of(self._view, value)
+        if isinstance(value, list):
+            return [self._operands(one) for one in value]
+        return value
+
     def named(self, name: str) -> Any:
         """The NodeDef of this name among those written so far."""
         return next(node for node in self.nodes if node.name == name)
 
-    def constant(self, suffix: str, value: Any, device: Optional[str] = None) -> str:
-        """Writes a Const (a `str` becomes a string scalar) and returns its name."""
+    def constant(self, suffix: str, value: Any, device: Optional[str] = None) -> Tensor:
+        """Writes a Const (a `str` becomes a string scalar) and returns its tensor."""
         array = np.asarray(value)
         dtype = tf.as_dtype(array.dtype) if array.dtype.kind not in "SUO" else tf.string
-        node = self.node(
-            suffix,
-            "Const",
-            (),
-            device,
-            dtype=tf.AttrValue(type=dtype.as_datatype_enum),
-            value=tf.AttrValue(tensor=tf.make_tensor_proto(value, dtype)),
-        )
-        return str(node.name)
+        proto = tf.make_tensor_proto(value, dtype)
+        return self.call(suffix, "Const", device, dtype=proto.dtype, value=proto).result
 
     def joined(
         self,
         suffix: str,
-        parts: Sequence[str],
-        dtype: int,
+        parts: Sequence[Operand],
         axis: int,
         device: Optional[str] = None,
+        output_shapes: Optional[Sequence[Shape]] = None,
         **attributes: Any,
-    ) -> Any:
-        """Writes a ConcatV2 of tensors, and returns its NodeDef, which may still be changed.
+    ) -> Tensor:
+        """Writes a ConcatV2 of tensors along an axis, and returns its result.
 
         Args:
           suffix: Of its name.
-          parts: The tensors, as NodeDefs spell them.
-          dtype: Their DataType number.
+          parts: The tensors.
           axis: Along which they are joined.
           device: Of the node; None for the writer's.
-          **attributes: AttrValues that it has besides.
+          output_shapes: See `call`.
+          **attributes: Others that it has.
         """
         along = self.constant(suffix + "/axis", np.int32(axis), device)
-        return self.node(
+        call = self.call(
             suffix,
             "ConcatV2",
-            [*parts, along],
             device,
-            N=tf.AttrValue(i=len(parts)),
-            T=tf.AttrValue(type=dtype),
-            Tidx=tf.AttrValue(type=_INT32),
+            output_shapes=output_shapes,
+            values=list(parts),
+            axis=along,
             **attributes,
         )
+        return call.result
 
     def put_and_take(self, spec: StageSpec, record: Record) -> Any:
         """Writes a stage's buffer and returns the take, which may still be changed."""

@@ -190,16 +190,19 @@ class StageRunner:
         """What the threads of each stage are doing, upstream first."""
         return [pool.state() for pool in self._pools.values()]
 
-    def buffers(self) -> Dict[str, Any]:
-        """The numbers of each stage's buffer, by stage, in the order of `METRIC_NAMES`."""
-        return {name: self._control.metrics(pool.stage) for name, pool in self._pools.items()}
+    def buffers(self) -> Dict[str, Dict[str, int]]:
+        """The metrics of each stage's buffer, by stage, as `decode_metrics` names them."""
+        return {
+            name: decode_metrics(self._control.metrics(pool.stage))
+            for name, pool in self._pools.items()
+        }
 
     def exhausted(self) -> List[str]:
         """Stages that have ended, and from which all batches were taken: takes from them fail."""
         if self.running:
             return []
         try:
-            buffers = {name: decode_metrics(each) for name, each in self.buffers().items()}
+            buffers = self.buffers()
         except tf.errors.OpError:  # which a step says better
             return []
         return [

@@ -7,7 +7,6 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.ops.late_threads import start_thread
-from graph_opt.ops.tensor_buffer import METRIC_NAMES
 from graph_opt.runtime import claims
 
 _NO_STAGE = "it waits for no stage that runs ahead: TensorFlow has not returned from its call"
@@ -79,7 +78,7 @@ def _collects_gradients(graph: Any) -> bool:
 
 def _answers(runner: Any, seconds: float) -> Dict[str, Dict[str, int]]:
     """The numbers of a runner's buffers, as far as they can be had in this time."""
-    answers: queue.SimpleQueue[Optional[Dict[str, Any]]] = queue.SimpleQueue()
+    answers: queue.SimpleQueue[Dict[str, Dict[str, int]]] = queue.SimpleQueue()
 
     def ask() -> None:
         try:
@@ -89,10 +88,9 @@ def _answers(runner: Any, seconds: float) -> Dict[str, Dict[str, int]]:
 
     start_thread(ask)
     try:
-        found = answers.get(timeout=seconds) or {}
+        return answers.get(timeout=seconds)
     except queue.Empty:
-        found = {}
-    return {name: dict(zip(METRIC_NAMES, map(int, values))) for name, values in found.items()}
+        return {}
 
 
 def _is_waited_for(buffer: Optional[Dict[str, int]]) -> bool:

@@ -35,14 +35,6 @@ class StageReach:
         self._prefetch_sources: Dict[str, str] = {}
         self._pipelines = PipelineReach(graph, ())
 
-    def taken_from(self, reached: Set[Any]) -> FrozenSet[str]:
-        """Names of the stages that a step always takes from, directly or through other stages.
-
-        Args:
-          reached: `operations_behind` the step.
-        """
-        return self._stages_of(op for op in reached if is_take(op) and condition_of(op) is None)
-
     def takes(self, reached: Set[Any]) -> Dict[str, Any]:
         """The operations by which a step itself always takes from stages, one for each stage.
 
@@ -84,7 +76,18 @@ class StageReach:
         return frozenset(self._buffers[buffer] for buffer in buffers if buffer in self._buffers)
 
     def _stages_of(self, takes: Iterable[Any]) -> FrozenSet[str]:
-        return frozenset(self._with_upstream(set(self.taken_directly(takes))))
+        return self.with_upstream(self.taken_directly(takes))
+
+    def with_upstream(self, names: Iterable[str]) -> FrozenSet[str]:
+        """These stages, and all stages from which they take."""
+        reached: Set[str] = set()
+        waiting = list(names)
+        while waiting:
+            name = waiting.pop()
+            if name in self._stages and name not in reached:
+                reached.add(name)
+                waiting.extend(self._stages[name].spec.upstream)
+        return frozenset(reached)
 
     def filled_by(self, reached: Set[Any]) -> FrozenSet[str]:
         """Names of the stages into which a step puts a batch, which makes it a prefetch step."""
@@ -165,16 +168,6 @@ class StageReach:
             grown = len(linked) > before
         return [stage for stage in self._stages.values() if stage.name in linked]
 
-    def _with_upstream(self, names: Set[str]) -> Set[str]:
-        reached: Set[str] = set()
-        waiting = list(names)
-        while waiting:
-            name = waiting.pop()
-            if name in self._stages and name not in reached:
-                reached.add(name)
-                waiting.extend(self._stages[name].spec.upstream)
-        return reached
-
     def _refresh(self) -> None:
         graph = self._graph()
         if graph is None or graph.version == self._version:
@@ -183,7 +176,7 @@ class StageReach:
         self._stages = {stage.name: stage for stage in stages_of(graph)}
         self._pipelines = PipelineReach(graph, self._stages.values())
         prefetch = {s.name for s in self._stages.values() if s.spec.is_prefetch}
-        before_lookups = self._with_upstream(prefetch)
+        before_lookups = self.with_upstream(prefetch)
         for stage in self._stages.values():
             puts = [graph.get_operation_by_name(put.name) for put in stage.puts]
             self._buffers.update((_buffer(put), stage.name) for put in puts)

@@ -3,33 +3,25 @@
 from __future__ import annotations
 
 import threading
-from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from graph_opt.compat.sessions import Elements, Given, share_session
 from graph_opt.config import to_stock
 from graph_opt.export.users_graph import export_users_graph, has_our_ops
 from graph_opt.passes.translation import Translation
 from graph_opt.report_page.graph_report import GraphReport
-from graph_opt.reporting.report import Report
-from graph_opt.rules.op_names import GATHERS_ND, ROW_GATHERS
 from graph_opt.session import graph_use
 from graph_opt.session.chosen_stages import ChosenStages
 from graph_opt.session.fetch_map import FetchMap
 from graph_opt.session.graph_page import graph_report
-from graph_opt.session.graph_records import is_left_alone, report_of, translation_of
+from graph_opt.session.graph_records import translation_of
 from graph_opt.session.input_watch import InputWatch
 from graph_opt.session.installed_config import checked_options, effective_config
 from graph_opt.session.late_rows import bring_rows_to_date, note_open
 from graph_opt.session.lost_rows import LostRows
 from graph_opt.session.new_users import change_new_users, has_no_new_users
-from graph_opt.session.optimization import (
-    is_training_graph,
-    is_training_step,
-    leaves_inference,
-    optimize_before_first_run,
-)
+from graph_opt.session.optimization import is_training_step, optimize_before_first_run
 from graph_opt.session.partial_steps import fetch_map_of
-from graph_opt.session.session_log import note_session
 from graph_opt.session.shadow_steps import ShadowSteps, shadow_steps
 from graph_opt.session.stage_reach import StageReach
 from graph_opt.session.stage_threads import StageThreads
@@ -39,15 +31,11 @@ from graph_opt.session.step_count import count_step
 from graph_opt.session.step_listeners import tell_of_step
 from graph_opt.session.step_options import StepOptions
 from graph_opt.session.step_recording import RecordedSession
+from graph_opt.session.untrained_graph import UntrainedGraph
 from graph_opt.sharding.table_savers import whole_value
 from graph_opt.strategy.data_parallel_graph import give_first_values
 
 _MAX_CACHED_STEPS = 512
-_LOOK_ROWS_UP = ROW_GATHERS | GATHERS_ND | {"PartitionedCall", "StatefulPartitionedCall"}
-_TRAINING_ADDED_LATE = (
-    "training was added to the graph after the session had run it, and TensorFlow ignores edits "
-    "from then on: build the model before the session's first run, or open another session"
-)
 
 
 class StagedSteps(RecordedSession):
@@ -74,7 +62,7 @@ class StagedSteps(RecordedSession):
         self._fetch_map: Optional[FetchMap] = None
         self._translation: Optional[Translation] = None
         self._sampler, self._lost_rows = StalenessSampler(self), LostRows(self)
-        self._trains_later, self._says_later, self._version_seen = False, False, -1
+        self._untrained: Optional[UntrainedGraph] = None
         self._shadow: Optional[ShadowSteps] = None
         self._input = InputWatch(self)
         self.watch_servers(config, self._threads.give_up)
@@ -242,33 +230,30 @@ class StagedSteps(RecordedSession):
             export_users_graph(graph)
         self._reach = StageReach(graph)
         self.learn_graph()
-        self._trains_later = is_left_alone(graph) and not is_training_graph(graph)
-        report = report_of(graph)
-        self._says_later = self._trains_later and leaves_inference(report)
-        note_session(self, None if self._says_later else report)
+        self._untrained = UntrainedGraph(graph)
+        self._untrained.first_run(self)
         self._shadow = shadow_steps(self, self._wanted_config)
-        self._version_seen, self._ran = graph.version, True
+        self._ran = True
         note_open(self)
 
     def _resolve(
         self, given: Sequence[Elements], is_partial: bool, elements: Tuple[Any, ...]
     ) -> Step:
-        assert self._fetch_map and self._reach and self._translation
-        self._report_late_training()
+        assert self._fetch_map and self._reach and self._translation and self._untrained
         fetches, targets, feeds = given
         fetched, run, fed, reached = self._fetch_map.resolved(fetches, targets, feeds, is_partial)
-        self._report_stock_lookups(reached)
+        self._untrained.before_step(self, reached)
         fills = self._reach.filled_by(reached)
         if not fills and not self._translation.is_stopped:
             self._reach.refuse_direct_reads(reached)
         conditions = self._reach.may_take_from(reached)
-        pipeline = self._reach.pipelines(reached)
+        pipeline, takes = self._reach.pipelines(reached), self._reach.takes(reached)
         return Step(
             fetches=fetched,
             targets=run,
             feeds=fed,
-            takes_from=self._reach.taken_from(reached) - pipeline.drains,
-            takes={} if fills else self._reach.takes(reached),
+            takes_from=self._reach.with_upstream(takes) - pipeline.drains,
+            takes={} if fills else takes,
             may_take_from=ChosenStages(conditions) if conditions else None,
             fills=fills,
             resets=self._reach.reset_by(reached) | pipeline.resets,
@@ -278,25 +263,6 @@ class StagedSteps(RecordedSession):
             loses_rows=self._lost_rows.may_lose(reached),
             given=elements,
         )
-
-    def _report_late_training(self) -> None:
-        graph = self._graph_of_session()
-        if not self._trains_later or graph.version == self._version_seen:
-            return
-        self._version_seen = graph.version
-        if is_training_graph(graph):
-            self._trains_later = self._says_later = False
-            note_session(self, Report(left_alone=(_TRAINING_ADDED_LATE,)))
-
-    def _report_stock_lookups(self, reached: Set[Any]) -> None:
-        """Says why lookups are TensorFlow's, of a graph that trains nothing, once one is run.
-
-        Sessions that only load, save or export weights, as Keras' and those of exports do, give
-        nothing to optimize.
-        """
-        if self._says_later and any(operation.type in _LOOK_ROWS_UP for operation in reached):
-            self._says_later = False
-            note_session(self, report_of(self._graph_of_session()))
 
     def _refuse_whole_tables(self, fetches: Elements) -> None:
         assert self._fetch_map is not None

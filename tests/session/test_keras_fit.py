@@ -20,12 +20,6 @@ WEIGHTS = np.linspace(0.0, 2.0, ROWS).astype(np.float32)
 Fit = Callable[[Any], Any]
 
 
-@pytest.fixture(autouse=True)
-def nothing_installed() -> Iterator[None]:
-    yield
-    graph_opt.uninstall()
-
-
 def dataset(*parts: Any) -> Any:
     return tf.data.Dataset.from_tensor_slices(parts).batch(BATCH)
 

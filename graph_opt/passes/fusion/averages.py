@@ -16,10 +16,10 @@ import numpy as np
 from graph_opt.compat.op_definitions import value_dtype
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, TensorRef
-from graph_opt.passes import attribute_values as values
 from graph_opt.passes.fusion.deferred import DeferredVariable, Need, ShardInputs, deferred_variable
 from graph_opt.passes.fusion.group_nodes import GroupNodes
 from graph_opt.passes.fusion.table_reads import is_in_place
+from graph_opt.passes.node_writer import Operand
 from graph_opt.rules.optimizers.moving_average import (
     MovingAverage,
     moving_averages,
@@ -114,20 +114,21 @@ def _write(
     tables = [average.table for average in averages]
     shards = ShardInputs(tables, deferred, Need(deferred[first.table].optimizer, averaged=True))
     writer = nodes.writer("average", deferred[first.table].device)
-    rate = first.rate
-    if isinstance(rate, TensorRef):
-        rate_input = rate.input_name
+    rate: Operand
+    if isinstance(first.rate, TensorRef):
+        rate = first.rate
     else:
-        rate_input = writer.constant("rate", np.float32(rate))
-    node = writer.node(
+        rate = writer.constant("rate", np.float32(first.rate))
+    call = writer.call(
         "rows",
         shards.op("GroupEmbeddingAverage"),
-        [*shards.inputs, rate_input, *("^" + source for source in first.controls)],
-        num_shards=values.integer(len(tables)),
-        table_names=values.texts(tables),
+        waits_for=first.controls,
+        rate=rate,
+        table_names=tables,
+        **shards.inputs,
         **shards.attributes,
     )
-    return WrittenAverage(str(node.name), tuple(averages))
+    return WrittenAverage(call.name, tuple(averages))
 
 
 def _require_place(view: GraphView, average: MovingAverage) -> None:

@@ -47,8 +47,8 @@ class Candidate:
 
     @property
     def waits_for_rows(self) -> Tuple[str, ...]:
-        """Control inputs of what needs new keys of a dynamic table to have rows."""
-        return tuple("^" + gather for gather in self.lookup.gathers) if self.is_dynamic else ()
+        """For what waits that needs new keys of a dynamic table to have rows."""
+        return tuple(self.lookup.gathers) if self.is_dynamic else ()
 
     @property
     def tables(self) -> Tuple[str, ...]:

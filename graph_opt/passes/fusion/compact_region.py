@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable, List, Sequence
+from typing import Any, Dict, List, Sequence
 
 import numpy as np
 
 from graph_opt.compat import tf
 from graph_opt.compat.op_definitions import value_dtype
+from graph_opt.graph.op_call import Tensor
 from graph_opt.graph.rewrite import ControlEdit, InputEdit
 from graph_opt.graph.view import GraphView, Shape, TensorRef
 from graph_opt.passes import attribute_values as values
@@ -16,9 +17,7 @@ from graph_opt.rules.gradients.gather import Slices
 from graph_opt.rules.gradients.row_wise import SLICES_AS_TENSOR, RowWiseRegion
 
 _FLOAT32 = tf.float32.as_datatype_enum
-_INT32 = tf.int32.as_datatype_enum
 _INT64 = tf.int64.as_datatype_enum
-_BOOL = tf.bool.as_datatype_enum
 
 
 class CompactRegion:
@@ -37,8 +36,8 @@ class CompactRegion:
     def __init__(self, view: GraphView, region: RowWiseRegion, scope: str) -> None:
         self._view = view
         self._region = region
-        self._writer = NodeWriter(scope, view.device(region.sources[0]))
-        self._made: Dict[str, str] = {}
+        self._writer = NodeWriter(view, scope, view.device(region.sources[0]))
+        self._made: Dict[str, TensorRef] = {}
         self._shape = tuple(size or 0 for size in view.shape(region.result) or ())
         self.inputs: List[InputEdit] = []
         self.controls: List[ControlEdit] = []
@@ -57,7 +56,7 @@ class CompactRegion:
         totals = dict.fromkeys(self._region.totals)
         for use in totals:
             compact = self._compact(self._view.inputs(use.consumer)[use.slot])
-            self.inputs.append(InputEdit(use.consumer, use.slot, compact))
+            self.inputs.append(InputEdit(use.consumer, use.slot, compact.input_name))
         if self._region.only_totals:
             return
         if self._region.added_by:
@@ -72,75 +71,61 @@ class CompactRegion:
         if self._view.op(source) == SLICES_AS_TENSOR:
             return Slices(*self._view.inputs(source)[:2])
         read = TensorRef(source, 0)
-        writer = NodeWriter(self._writer.name("rows_of/" + source), self._view.device(source))
+        writer = NodeWriter(
+            self._view, self._writer.name("rows_of/" + source), self._view.device(source)
+        )
         writer.nodes = self._writer.nodes
         zero = writer.constant("zero", np.float32(0))
-        is_set = writer.node(
-            "is_set",
-            "NotEqual",
-            [read.input_name, zero],
-            T=tf.AttrValue(type=_FLOAT32),
-            incompatible_shape_error=tf.AttrValue(b=True),
-        )
+        is_set = writer.call("is_set", "NotEqual", x=read, y=zero).result
         axes = writer.constant("axes", np.arange(1, len(self._shape), dtype=np.int32))
-        any_set = writer.node("any", "Any", [is_set.name, axes], Tidx=tf.AttrValue(type=_INT32))
-        places = writer.node("where", "Where", [any_set.name], T=tf.AttrValue(type=_BOOL))
-        flat = writer.constant("flat", np.array([-1], np.int32))
-        indices = writer.node(
+        any_set = writer.call("any", "Any", input=is_set, reduction_indices=axes).result
+        indices = writer.call(
             "indices",
             "Reshape",
-            [places.name, flat],
-            T=tf.AttrValue(type=_INT64),
-            Tshape=tf.AttrValue(type=_INT32),
-            _output_shapes=values.shapes([(None,)]),
-        )
-        gathered = writer.node(
+            output_shapes=[(None,)],
+            tensor=writer.call("where", "Where", input=any_set).result,
+            shape=writer.constant("flat", np.array([-1], np.int32)),
+        ).result
+        gathered = writer.call(
             "values",
             "GatherV2",
-            [read.input_name, indices.name, writer.constant("axis", np.int32(0))],
-            Tparams=tf.AttrValue(type=_FLOAT32),
-            Tindices=tf.AttrValue(type=_INT64),
-            Taxis=tf.AttrValue(type=_INT32),
-            _output_shapes=values.shapes([(None, *self._shape[1:])]),
-        )
-        return Slices(TensorRef(gathered.name, 0), TensorRef(indices.name, 0))
+            output_shapes=[(None, *self._shape[1:])],
+            params=read,
+            indices=indices,
+            axis=writer.constant("axis", np.int32(0)),
+        ).result
+        return Slices(gathered.ref, indices.ref)
 
-    def _unique_rows(self, slices: Sequence[Slices]) -> str:
+    def _unique_rows(self, slices: Sequence[Slices]) -> Tensor:
         """The rows that occur in any of the slices; writes each of these for them."""
         dtypes = {self._index_dtype(one.indices) for one in slices}
         dtype = dtypes.pop() if len(dtypes) == 1 else _INT64
-        names = [self._as_dtype(one.indices, dtype) for one in slices]
-        unique = self._writer.node(
-            "unique_rows",
-            "Unique",
-            [self._joined(names, dtype)],
-            T=tf.AttrValue(type=dtype),
-            out_idx=tf.AttrValue(type=_INT32),
-            _output_shapes=values.shapes([(None,), (None,)]),
+        indices = [self._as_dtype(one.indices, dtype) for one in slices]
+        unique = self._writer.call(
+            "unique_rows", "Unique", output_shapes=[(None,), (None,)], x=self._joined(indices)
         )
-        count = self._size("count", unique.name, dtype)
-        places = self._split(unique.name + ":1", names, dtype)
+        count = self._size("count", unique.output("y"))
+        places = self._split(unique.output("idx"), indices)
         for source, one, place in zip(self._region.sources, slices, places):
-            self._made[source] = self._sum(source, one.values, place, count)
-        return str(unique.name)
+            self._made[source] = self._sum(source, one.values, place, count).ref
+        return unique.output("y")
 
-    def _sum(self, source: str, summed: TensorRef, places: str, count: str) -> str:
-        node = self._writer.node(
+    def _sum(self, source: str, summed: TensorRef, places: Tensor, count: Tensor) -> Tensor:
+        dtype = self._dtype(TensorRef(source, 0))
+        return self._writer.call(
             "rows/" + source,
             SLICES_AS_TENSOR,
-            [summed.input_name, places, count],
-            T=tf.AttrValue(type=self._dtype(TensorRef(source, 0))),
-            Tindices=tf.AttrValue(type=_INT32),
-            Tnumsegments=tf.AttrValue(type=_INT32),
-            _output_shapes=values.shapes([(None, *self._shape[1:])]),
-        )
-        return str(node.name)
+            output_shapes=[(None, *self._shape[1:])],
+            data=Tensor(summed.input_name, dtype),
+            segment_ids=places,
+            num_segments=count,
+        ).result
 
     def _copy(self, name: str) -> None:
         node = self._clone(name)
-        places = range(len(self._view.inputs(name)))
-        node.input[: len(places)] = [self._compact(one) for one in self._view.inputs(name)]
-        self._made[name] = node.name
+        inputs = [self._compact(one).input_name for one in self._view.inputs(name)]
+        node.input[: len(inputs)] = inputs
+        self._made[name] = TensorRef(node.name, 0)
 
     def _clone(self, name: str) -> Any:
         """The same node under a name of its own, of shapes that are not known yet."""
@@ -158,29 +143,27 @@ class CompactRegion:
         node.attr["_output_shapes"].CopyFrom(values.shapes(compact))
         return node
 
-    def _compact(self, tensor: TensorRef) -> str:
+    def _compact(self, tensor: TensorRef) -> TensorRef:
         """What stands for a tensor in the new nodes: itself, if it is no part of the region."""
         made = self._made.get(tensor.node)
-        return tensor.input_name if made is None else TensorRef(made, tensor.index).input_name
+        return tensor if made is None else TensorRef(made.node, tensor.index)
 
-    def _whole(self, rows: str) -> str:
+    def _whole(self, rows: Tensor) -> Tensor:
         """The result with all rows of the table."""
-        node = self._writer.node(
+        return self._writer.call(
             "all_rows",
             SLICES_AS_TENSOR,
-            [
-                self._compact(self._region.result),
-                rows,
-                self._writer.constant("num_rows", np.int32(self._shape[0])),
-            ],
-            T=tf.AttrValue(type=self._dtype(self._region.result)),
-            Tindices=tf.AttrValue(type=self._dtype_of(rows)),
-            Tnumsegments=tf.AttrValue(type=_INT32),
-            _output_shapes=values.shapes([self._shape]),
-        )
-        return str(node.name)
+            output_shapes=[self._shape],
+            data=self._compact_result(),
+            segment_ids=rows,
+            num_segments=self._writer.constant("num_rows", np.int32(self._shape[0])),
+        ).result
 
-    def _add(self, adder: str, rows: str) -> None:
+    def _compact_result(self) -> Tensor:
+        result = self._region.result
+        return Tensor(self._compact(result).input_name, self._dtype(result))
+
+    def _add(self, adder: str, rows: Tensor) -> None:
         """Adds the result to the rows of a variable, instead of a node that adds it to all rows.
 
         That node then adds zeros after this: whoever runs it by its name has the result added, too,
@@ -189,36 +172,33 @@ class CompactRegion:
         view = self._view
         variable, _ = view.inputs(adder)
         is_resource = view.op(adder) == "AssignAddVariableOp"
-        inputs = [variable.input_name, rows, self._compact(self._region.result)]
-        scatter = self._writer.node(
+        kept = {key: view.attribute(adder, key) for key in ("_class", "_output_shapes")}
+        if not is_resource:
+            kept["use_locking"] = view.attribute(adder, "use_locking")
+        target = {"resource": variable, "dtype": _FLOAT32} if is_resource else {"ref": variable}
+        scatter = self._writer.call(
             "add",
             "ResourceScatterAdd" if is_resource else "ScatterAdd",
-            [*inputs, *("^" + name for name in view.controls(adder))],
             view.device(adder),
-            Tindices=tf.AttrValue(type=self._dtype_of(rows)),
+            waits_for=view.controls(adder),
+            indices=rows,
+            updates=self._compact_result(),
+            **target,
+            **{key: value for key, value in kept.items() if value is not None},
         )
-        scatter.attr["dtype" if is_resource else "T"].type = _FLOAT32
-        for key in ("_class", "use_locking", "_output_shapes"):
-            value = view.attribute(adder, key)
-            if value is not None and not (is_resource and key == "use_locking"):
-                scatter.attr[key].CopyFrom(value)
         for tensor, use in view.node_uses(adder):
             to = TensorRef(scatter.name, tensor.index).input_name
             self.inputs.append(InputEdit(use.consumer, use.slot, to))
         for waiting in view.control_uses(adder):
             self.controls.append(ControlEdit(waiting, (adder,), (scatter.name,)))
-        zeros = self._writer.node(
+        zeros = self._writer.call(
             "nothing",
             "Fill",
-            [
-                self._writer.constant("shape", np.array(self._shape, np.int32)),
-                self._writer.constant("zero", np.float32(0)),
-            ],
-            T=tf.AttrValue(type=_FLOAT32),
-            index_type=tf.AttrValue(type=_INT32),
-            _output_shapes=values.shapes([self._shape]),
+            output_shapes=[self._shape],
+            dims=self._writer.constant("shape", np.array(self._shape, np.int32)),
+            value=self._writer.constant("zero", np.float32(0)),
         )
-        self.inputs.append(InputEdit(adder, 1, zeros.name))
+        self.inputs.append(InputEdit(adder, 1, zeros.result))
         self.controls.append(ControlEdit(adder, (), (scatter.name,)))
 
     def _dtype(self, tensor: TensorRef) -> int:
@@ -229,66 +209,40 @@ class CompactRegion:
             return self._view.dtype(indices) or _INT64
         return _INT64
 
-    def _dtype_of(self, unique: str) -> int:
-        return int(self._writer.named(unique).attr["T"].type)
+    def _as_dtype(self, indices: TensorRef, dtype: int) -> Tensor:
+        given = Tensor(indices.input_name, self._index_dtype(indices))
+        if given.dtype == dtype:
+            return given
+        suffix = "indices_{}".format(len(self._writer.nodes))
+        return self._writer.call(
+            suffix, "Cast", output_shapes=[(None,)], x=given, DstT=dtype
+        ).result
 
-    def _as_dtype(self, indices: TensorRef, dtype: int) -> str:
-        found = self._index_dtype(indices)
-        if found == dtype:
-            return indices.input_name
-        node = self._writer.node(
-            "indices_{}".format(len(self._writer.nodes)),
-            "Cast",
-            [indices.input_name],
-            SrcT=tf.AttrValue(type=found),
-            DstT=tf.AttrValue(type=dtype),
-            _output_shapes=values.shapes([(None,)]),
-        )
-        return str(node.name)
-
-    def _joined(self, parts: Sequence[str], dtype: int) -> str:
+    def _joined(self, parts: Sequence[Tensor]) -> Tensor:
         if len(parts) == 1:
             return parts[0]
-        shapes = values.shapes([(None,)])
-        node = self._writer.joined("joined", parts, dtype, axis=0, _output_shapes=shapes)
-        return str(node.name)
+        return self._writer.joined("joined", parts, axis=0, output_shapes=[(None,)])
 
-    def _split(self, joined: str, parts: Iterable[str], dtype: int) -> List[str]:
-        sizes = [
-            self._size("size_{}".format(number), part, dtype) for number, part in enumerate(parts)
-        ]
+    def _split(self, joined: Tensor, parts: Sequence[Tensor]) -> List[Tensor]:
+        sizes = [self._size("size_{}".format(number), part) for number, part in enumerate(parts)]
         if len(sizes) == 1:
             return [joined]
-        stacked = self._writer.node(
-            "sizes",
-            "Pack",
-            sizes,
-            N=values.integer(len(sizes)),
-            T=tf.AttrValue(type=_INT32),
-            axis=values.integer(0),
-            _output_shapes=values.shapes([(len(sizes),)]),
-        )
-        split = self._writer.node(
+        stacked = self._writer.call(
+            "sizes", "Pack", output_shapes=[(len(sizes),)], values=sizes
+        ).result
+        split = self._writer.call(
             "places",
             "SplitV",
-            [joined, stacked.name, self._writer.constant("axis", np.int32(0))],
-            num_split=values.integer(len(sizes)),
-            T=tf.AttrValue(type=_INT32),
-            Tlen=tf.AttrValue(type=_INT32),
-            _output_shapes=values.shapes([(None,)] * len(sizes)),
+            output_shapes=[(None,)] * len(sizes),
+            value=joined,
+            size_splits=stacked,
+            split_dim=self._writer.constant("axis", np.int32(0)),
+            num_split=len(sizes),
         )
-        return [TensorRef(split.name, number).input_name for number in range(len(sizes))]
+        return split.outputs("output")
 
-    def _size(self, suffix: str, tensor: str, dtype: int) -> str:
-        node = self._writer.node(
-            suffix,
-            "Size",
-            [tensor],
-            T=tf.AttrValue(type=dtype),
-            out_type=tf.AttrValue(type=_INT32),
-            _output_shapes=values.shapes([()]),
-        )
-        return str(node.name)
+    def _size(self, suffix: str, tensor: Tensor) -> Tensor:
+        return self._writer.call(suffix, "Size", output_shapes=[()], input=tensor).result
 
 
 def _without_rows(shape: Shape, rank: int) -> Shape:

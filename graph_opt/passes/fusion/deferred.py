@@ -26,7 +26,6 @@ from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.ops.deferred_rows import row_state_name
 from graph_opt.ops.optimizers import optimizer_specs
-from graph_opt.passes import attribute_values as values
 from graph_opt.rules.match.table import find_read
 from graph_opt.rules.optimizers.sparse_update import SparseUpdate
 
@@ -192,32 +191,34 @@ class ShardInputs:
         return self._first.is_resource
 
     @property
-    def inputs(self) -> List[str]:
-        """The shards, then the optimizer's first slot of every shard, and so on, then averages."""
+    def inputs(self) -> Dict[str, Any]:
+        """The shards; then the optimizer's first slot of every shard, and so on, then averages."""
         slots = [
             name if shard is None else shard.inputs[number]
             for number in range(len(self._first.inputs))
             for name, shard in zip(self._shards, self._of)
         ]
-        return [*self._shards, *slots]
+        return {
+            "tables": [TensorRef(name, 0) for name in self._shards],
+            "slots": [TensorRef(name, 0) for name in slots],
+        }
 
     @property
     def attributes(self) -> Dict[str, Any]:
         """Those that all these ops have."""
-        found = dict(
-            optimizer=tf.AttrValue(s=self._first.optimizer.encode()),
-            num_slots=values.integer(len(self._first.inputs) * len(self._shards)),
-            averaged=tf.AttrValue(b=self._need.averaged),
-            row_states=values.texts([shard.row_state if shard else "" for shard in self._of]),
+        found: Dict[str, Any] = dict(
+            optimizer=self._first.optimizer,
+            averaged=self._need.averaged,
+            row_states=[shard.row_state if shard else "" for shard in self._of],
         )
         if not self.is_resource:
-            found["_class"] = values.colocated(list(dict.fromkeys(self._shards)))
+            found["_class"] = ["loc:@" + name for name in dict.fromkeys(self._shards)]
         return found
 
     @property
     def attributes_of_rows(self) -> Dict[str, Any]:
         """Those that the ops have which bring some rows to date."""
-        return {**self.attributes, "weights_only": tf.AttrValue(b=not self._need.of_average)}
+        return {**self.attributes, "weights_only": not self._need.of_average}
 
     def op(self, kind: str) -> str:
         """The op type of this kind for these variables."""

@@ -8,15 +8,15 @@ update of a batch that was prefetched writes to the rows that were read for it.
 
 from __future__ import annotations
 
-from typing import List, Optional, Sequence, Tuple
+from typing import List, Optional, Sequence
 
 import numpy as np
 
 from graph_opt.compat import tf
+from graph_opt.graph.op_call import Tensor
 from graph_opt.graph.view import TensorRef
-from graph_opt.passes import attribute_values as values
 from graph_opt.passes.fusion.candidates import Candidate, Member
-from graph_opt.passes.fusion.group_nodes import GroupNodes, output_name
+from graph_opt.passes.fusion.group_nodes import GroupNodes
 from graph_opt.passes.fusion.group_tables import by_key, row_key, table_name, tables_of
 from graph_opt.passes.node_writer import NodeWriter
 from graph_opt.rules.dynamic_lookups import Insert
@@ -44,10 +44,10 @@ def write_dynamic_rows(nodes: GroupNodes, members: Sequence[Member], device: str
             _write(nodes, own, device, counted)
 
 
-def write_insert(writer: NodeWriter, insert: Optional[Insert]) -> str:
+def write_insert(writer: NodeWriter, insert: Optional[Insert]) -> Tensor:
     """The input of an op that says whether keys without a row get one."""
     if isinstance(insert, TensorRef):
-        return insert.input_name
+        return Tensor(insert.input_name)
     return writer.constant("insert", np.bool_(bool(insert)))
 
 
@@ -55,46 +55,40 @@ def _write(nodes: GroupNodes, candidates: Sequence[Candidate], device: str, coun
     numbers, tables = tables_of(candidates, shared_tables=True)
     writer = nodes.writer("rows", device)
     keys = [_keys(nodes, writer, candidate) for candidate in candidates]
-    node = writer.node(
+    found = writer.call(
         "of_keys",
         DYNAMIC_ROWS,
-        [table.name for lookup in tables for table in lookup.tables]
-        + [text for text, _ in keys]
-        + [write_insert(writer, candidates[0].inputs.insert if counted else False)]
-        + ([] if counted else _waits(candidates)),
-        N=values.integer(sum(len(lookup.tables) for lookup in tables)),
-        num_lookups=values.integer(len(candidates)),
-        id_dtypes=values.types([dtype for _, dtype in keys]),
-        lookup_tables=values.integers(numbers),
-        table_names=values.texts([table_name(lookup) for lookup in tables]),
-        table_shards=values.integers([len(lookup.tables) for lookup in tables]),
-        partition_strategies=values.texts([by_key(lookup) for lookup in tables]),
-        skip_negative=tf.AttrValue(b=candidates[0].inputs.safe),
+        waits_for=[] if counted else _waits(candidates),
+        tables=[TensorRef(table.name, 0) for lookup in tables for table in lookup.tables],
+        ids=keys,
+        insert=write_insert(writer, candidates[0].inputs.insert if counted else False),
+        num_lookups=len(candidates),
+        lookup_tables=numbers,
+        table_names=[table_name(lookup) for lookup in tables],
+        table_shards=[len(lookup.tables) for lookup in tables],
+        partition_strategies=[by_key(lookup) for lookup in tables],
+        skip_negative=candidates[0].inputs.safe,
     )
-    for number, candidate in enumerate(candidates):
-        nodes.rows[row_key(candidate)] = output_name(node.name, number)
+    for candidate, rows in zip(candidates, found.outputs("rows")):
+        nodes.rows[row_key(candidate)] = rows
 
 
-def _keys(nodes: GroupNodes, writer: NodeWriter, candidate: Candidate) -> Tuple[str, int]:
-    """Keys and their DataType number: -1 in place of those that a safe lookup drops by weight."""
-    keys, dtype = nodes.ids(candidate, writer.device)
+def _keys(nodes: GroupNodes, writer: NodeWriter, candidate: Candidate) -> Tensor:
+    """Keys: -1 in place of those that a safe lookup drops by weight."""
+    keys = nodes.ids(candidate, writer.device)
     inputs = candidate.inputs
     if not inputs.safe or inputs.weights is None or inputs.combiner == "sum":
-        return keys, dtype
+        return keys
     number = len(nodes.nodes)
-    of_keys = tf.AttrValue(type=dtype)
     zero = writer.constant("zero_{}".format(number), np.float32(0))
-    kept = writer.node(
-        "kept_{}".format(number),
-        "Greater",
-        [inputs.weights.input_name, zero],
-        T=tf.AttrValue(type=tf.float32.as_datatype_enum),
-    )
-    none = writer.constant("none_{}".format(number), tf.as_dtype(dtype).as_numpy_dtype(-1))
-    name = "keys_{}".format(number)
-    return str(writer.node(name, "SelectV2", [kept.name, keys, none], T=of_keys).name), dtype
+    kept = writer.call("kept_{}".format(number), "Greater", x=inputs.weights, y=zero)
+    minus_one = tf.as_dtype(keys.dtype).as_numpy_dtype(-1)
+    none = writer.constant("none_{}".format(number), minus_one)
+    return writer.call(
+        "keys_{}".format(number), "SelectV2", condition=kept.result, t=keys, e=none
+    ).result
 
 
 def _waits(candidates: Sequence[Candidate]) -> List[str]:
     """Keys may be known before a lookup has made their rows; gradients are not."""
-    return ["^" + name for name in dict.fromkeys(c.lookup.output.node for c in candidates)]
+    return list(dict.fromkeys(c.lookup.output.node for c in candidates))

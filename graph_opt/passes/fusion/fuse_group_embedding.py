@@ -35,7 +35,7 @@ from graph_opt.passes.fusion.cycles import (
 )
 from graph_opt.passes.fusion.deferred import DeferredVariables
 from graph_opt.passes.fusion.dense_readers import dense_readers
-from graph_opt.passes.fusion.group_nodes import FUSED, Columns, output_name
+from graph_opt.passes.fusion.group_nodes import FUSED, Columns
 from graph_opt.passes.fusion.groups import LookupGroup
 from graph_opt.passes.fusion.outcome import fused_lookups
 from graph_opt.passes.fusion.placements import PLACEMENTS
@@ -175,18 +175,19 @@ class _Fusion:
         columns = None
         if concatenation is not None:
             columns = Columns(concatenation.columns, concatenation.width)
-        node = group.placement.write_lookup(self._nodes, group.members, columns)
-        group.placement.write_to_date(self._nodes, group.members, node)
+        lookup = group.placement.write_lookup(self._nodes, group.members, columns)
+        group.placement.write_to_date(self._nodes, group.members, lookup)
+        node, pooled = lookup.name, lookup.outputs("pooled")
         output = group.members[0].candidate.lookup.output
         writer = self._nodes.writer("result", self._view.device(output.node))
         if concatenation is not None:
-            self._redirect(*self._nodes.joined(writer, node, concatenation))
+            self._redirect(*self._nodes.joined(writer, pooled[0], concatenation))
             self.replaced.update((*concatenation.nodes, concatenation.node))
         for number, member in enumerate(group.members):
             if columns is None:
-                result = self._nodes.restored(writer, member, output_name(node, number))
+                result = self._nodes.restored(writer, member, pooled[number])
             else:
-                result = self._nodes.column(writer, member, node, columns.starts[number])
+                result = self._nodes.column(writer, member, pooled[0], columns.starts[number])
             self._replace_result(member, node, result)
         self.merged.append(
             MergedOp(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, Hashable, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
 from graph_opt.compat import tf
+from graph_opt.graph.op_call import Tensor
 from graph_opt.graph.view import GraphView, Shape, TensorRef
-from graph_opt.passes import attribute_values as values
 from graph_opt.passes.fusion.candidates import Candidate, Member, is_flattened
 from graph_opt.passes.fusion.concatenated_lookups import Concatenation
 from graph_opt.passes.fusion.deferred import DeferredVariable
@@ -19,10 +19,8 @@ from graph_opt.passes.fusion.group_tables import (
     table_name,
     tables_of,
 )
-from graph_opt.passes.node_writer import NodeWriter
+from graph_opt.passes.node_writer import NodeWriter, tensor_of
 
-_FLOAT = tf.float32.as_datatype_enum
-_INT32 = tf.int32.as_datatype_enum
 _INT64 = tf.int64.as_datatype_enum
 # Marks every op of a fused group, as opposed to one that the model calls itself.
 FUSED = "_fused_by_graph_opt"
@@ -39,14 +37,14 @@ class Columns(NamedTuple):
 
     starts: Tuple[int, ...]
     width: int
-    gradient: str = ""
+    gradient: Tensor = Tensor("")
 
 
 class GroupOp(NamedTuple):
     """The part that all ops of a group share.
 
     Attributes:
-      inputs: ids, positions, shapes and weights, as NodeDefs spell them.
+      inputs: `ids`, `positions`, `shapes` and `weights`.
       attributes: The shared attributes, by name.
       shards: Names of the variables; the shards of a table are consecutive.
       shard_dtypes: Their DataType numbers.
@@ -56,7 +54,7 @@ class GroupOp(NamedTuple):
       table_widths: The width of each table.
     """
 
-    inputs: List[str]
+    inputs: Dict[str, Any]
     attributes: Dict[str, Any]
     shards: List[str]
     shard_dtypes: List[int]
@@ -64,6 +62,11 @@ class GroupOp(NamedTuple):
     shard_widths: List[int]
     shard_devices: List[str]
     table_widths: List[int]
+
+    @property
+    def tables(self) -> List[TensorRef]:
+        """The variables themselves."""
+        return [TensorRef(shard, 0) for shard in self.shards]
 
 
 class GroupNodes:
@@ -87,17 +90,19 @@ class GroupNodes:
         self.answers = answers
         self.deferred: Mapping[str, DeferredVariable] = deferred or {}
         self._scope = scope
-        self._made: Dict[Tuple[str, str, str], str] = {}
+        self._made: Dict[Tuple[str, str, str], Tensor] = {}
         self._numbers: Dict[str, int] = {}
         self.nodes: List[Any] = []
         # The numbers of rows of dynamic tables, by `row_key`: they stand in for ids.
-        self.rows: Dict[RowKey, str] = {}
+        self.rows: Dict[RowKey, Tensor] = {}
+        # What servers are asked for, by what is looked up.
+        self.requests: Dict[Hashable, List[Tensor]] = {}
 
     def writer(self, kind: str, device: str) -> NodeWriter:
         """A writer with a new scope: `SCOPE/KIND_0`, and so on."""
         number = self._numbers.setdefault(kind, 0)
         self._numbers[kind] = number + 1
-        writer = NodeWriter("{}/{}_{}".format(self._scope, kind, number), device)
+        writer = NodeWriter(self._view, "{}/{}_{}".format(self._scope, kind, number), device)
         writer.nodes = self.nodes
         return writer
 
@@ -112,7 +117,7 @@ class GroupNodes:
         columns: Optional[Columns] = None,
         shared_tables: bool = True,
         of_gradients: bool = False,
-        places: Optional[Mapping[RowKey, str]] = None,
+        places: Optional[Mapping[RowKey, Tensor]] = None,
     ) -> GroupOp:
         """What the ops of these lookups share; also writes the conversions they need.
 
@@ -128,35 +133,35 @@ class GroupNodes:
         candidates = [member.candidate for member in members]
         numbers, tables = tables_of(candidates, shared_tables)
         ids = [
-            (numbered[row_key(c)], _INT64) if row_key(c) in numbered else self.ids(c, device)
+            numbered[row_key(c)] if row_key(c) in numbered else self.ids(c, device)
             for c in candidates
         ]
         shards = [table for lookup in tables for table in lookup.tables]
-        inputs = candidates[0].inputs
-        attributes = dict(
-            num_shards=values.integer(len(shards)),
-            num_lookups=values.integer(len(members)),
-            num_weights=values.integer(sum(c.inputs.weights is not None for c in candidates)),
-            id_dtypes=values.types([dtype for _, dtype in ids]),
-            lookup_tables=values.integers(numbers),
-            table_shards=values.integers([len(lookup.tables) for lookup in tables]),
-            table_names=values.texts([table_name(lookup) for lookup in tables]),
-            combiners=values.texts([c.inputs.combiner for c in candidates]),
-            layouts=values.texts([_op_layout(c) for c in candidates]),
-            weighted=values.booleans([c.inputs.weights is not None for c in candidates]),
-            default_ids=values.integers([c.inputs.default_id for c in candidates]),
-            partition_strategies=values.texts(strategies(candidates, tables, numbered)),
-            safe=tf.AttrValue(b=inputs.safe),
+        attributes: Dict[str, Any] = dict(
+            num_shards=len(shards),
+            lookup_tables=numbers,
+            table_shards=[len(lookup.tables) for lookup in tables],
+            table_names=[table_name(lookup) for lookup in tables],
+            combiners=[c.inputs.combiner for c in candidates],
+            layouts=[_op_layout(c) for c in candidates],
+            weighted=[c.inputs.weights is not None for c in candidates],
+            default_ids=[c.inputs.default_id for c in candidates],
+            partition_strategies=strategies(candidates, tables, numbered),
+            safe=candidates[0].inputs.safe,
         )
         if columns is not None:
-            attributes["columns"] = values.integers(columns.starts)
-            attributes["columns_width"] = values.integer(columns.width)
+            attributes["columns"] = columns.starts
+            attributes["columns_width"] = columns.width
         if of_gradients and any(_fills(candidate) for candidate in candidates):
-            filled = [0 if _fills(candidate) else -1 for candidate in candidates]
-            attributes["filled_ids"] = values.integers(filled)
-        attributes[FUSED] = tf.AttrValue(b=True)
+            attributes["filled_ids"] = [0 if _fills(candidate) else -1 for candidate in candidates]
+        attributes[FUSED] = True
         return GroupOp(
-            inputs=[text for text, _ in ids] + self._positions_and_weights(candidates, device),
+            inputs=dict(
+                ids=ids,
+                positions=[self._positions(c, device) for c in candidates],
+                shapes=[self._shape(c, device) for c in candidates],
+                weights=[self._tensor(c.inputs.weights) for c in candidates if c.inputs.weights],
+            ),
             attributes=attributes,
             shards=[shard.name for shard in shards],
             shard_dtypes=[shard.dtype for shard in shards],
@@ -166,13 +171,13 @@ class GroupNodes:
             table_widths=[_static(lookup.tables[0].shape, 1) for lookup in tables],
         )
 
-    def pooled_shapes(self, members: Sequence[Member], columns: Optional[Columns]) -> Any:
-        """The value of `_output_shapes` for an op that returns the results."""
+    def pooled_shapes(self, members: Sequence[Member], columns: Optional[Columns]) -> List[Shape]:
+        """The static shapes of an op's results."""
         shapes = [self._pooled_shape(member.candidate) for member in members]
         if columns is not None:
             rows = shapes[0][0] if shapes[0] else None
             shapes = [(rows, columns.width)]
-        return values.shapes(shapes)
+        return shapes
 
     def _pooled_shape(self, candidate: Candidate) -> Shape:
         if is_flattened(self._view, candidate):
@@ -181,169 +186,140 @@ class GroupNodes:
 
     def pooled_gradients(
         self, members: Sequence[Member], device: str, columns: Optional[Columns]
-    ) -> List[str]:
+    ) -> List[Tensor]:
         """The gradients that an op takes: one for each member, or one for all."""
         if columns is not None:
             return [columns.gradient]
         return [self._pooled_gradient(member, device) for member in members]
 
-    def pooled_dtypes(self, members: Sequence[Member], columns: Optional[Columns]) -> Any:
+    def pooled_dtypes(self, members: Sequence[Member], columns: Optional[Columns]) -> List[int]:
         """The attribute `pooled_dtypes`."""
         dtypes = [member.candidate.lookup.tables[0].dtype for member in members]
-        return values.types(dtypes if columns is None else dtypes[:1])
+        return dtypes if columns is None else dtypes[:1]
 
-    def _pooled_gradient(self, member: Member, device: str) -> str:
+    def _pooled_gradient(self, member: Member, device: str) -> Tensor:
         """The gradient of the op's result: [B, D]."""
         assert member.gradient is not None
         if not is_flattened(self._view, member.candidate):
-            return member.gradient.pooled.input_name
+            return self._tensor(member.gradient.pooled)
         width = _static(member.candidate.lookup.tables[0].shape, 1)
-        dtype = self._dtype(member.gradient.pooled)
-        return self._reshaped(member.gradient.pooled, [-1, width], dtype, device)
+        return self._reshaped(member.gradient.pooled, [-1, width], device)
 
     def joined(
-        self, writer: NodeWriter, node: str, concatenation: Concatenation
-    ) -> Tuple[TensorRef, str]:
+        self, writer: NodeWriter, node: Tensor, concatenation: Concatenation
+    ) -> Tuple[TensorRef, Tensor]:
         """(the ConcatV2's result, what replaces it)."""
         view = self._view
         before = TensorRef(concatenation.node, 0)
-        inputs = [tensor.input_name for tensor in view.inputs(concatenation.node)]
+        inputs = [self._tensor(tensor) for tensor in view.inputs(concatenation.node)]
         first, end = concatenation.first, concatenation.first + concatenation.inputs
         if concatenation.inputs == len(inputs) - 1:
             return before, node
         kept = inputs[:first] + [node] + inputs[end:-1]
-        shapes = values.shapes([view.shape(before)])
-        shorter = writer.joined("concat", kept, self._dtype(before), 1, _output_shapes=shapes)
-        return before, str(shorter.name)
+        return before, writer.joined("concat", kept, axis=1, output_shapes=[view.shape(before)])
 
-    def column(self, writer: NodeWriter, member: Member, node: str, start: int) -> str:
+    def column(self, writer: NodeWriter, member: Member, node: Tensor, start: int) -> Tensor:
         """One lookup's part of the joined result, for nodes that read only this part."""
         table = member.candidate.lookup.tables[0]
         shape = self._view.shape(member.candidate.lookup.output)
-        return self._columns(writer, node, start, _static(table.shape, 1), table.dtype, shape)
+        return self._columns(writer, node, start, _static(table.shape, 1), shape)
 
-    def columns_of_gradient(self, joined: TensorRef, concatenation: Concatenation) -> str:
+    def columns_of_gradient(self, joined: TensorRef, concatenation: Concatenation) -> Tensor:
         """The lookups' part of the gradient of a ConcatV2's result."""
-        shape = self._view.shape(joined)
+        shape, whole = self._view.shape(joined), self._tensor(joined)
         if shape is not None and shape[1] == concatenation.width:
-            return joined.input_name
+            return whole
         writer = self.writer("gradient_columns", self._view.device(joined.node))
-        first, width = concatenation.offset, concatenation.width
-        rows = shape[0] if shape else None
-        dtype = self._dtype(joined)
-        return self._columns(writer, joined.input_name, first, width, dtype, (rows, width))
+        width, rows = concatenation.width, shape[0] if shape else None
+        return self._columns(writer, whole, concatenation.offset, width, (rows, width))
 
     def _columns(
-        self, writer: NodeWriter, tensor: str, first: int, width: int, dtype: int, shape: Shape
-    ) -> str:
+        self, writer: NodeWriter, tensor: Tensor, first: int, width: int, shape: Shape
+    ) -> Tensor:
         number = len(self.nodes)
-        begin = writer.constant("begin_{}".format(number), np.array([0, first], np.int32))
-        size = writer.constant("size_{}".format(number), np.array([-1, width], np.int32))
-        node = writer.node(
+        return writer.call(
             "columns_{}".format(number),
             "Slice",
-            [tensor, begin, size],
-            T=tf.AttrValue(type=dtype),
-            Index=tf.AttrValue(type=_INT32),
-            _output_shapes=values.shapes([shape]),
-        )
-        return str(node.name)
+            output_shapes=[shape],
+            input=tensor,
+            begin=writer.constant("begin_{}".format(number), np.array([0, first], np.int32)),
+            size=writer.constant("size_{}".format(number), np.array([-1, width], np.int32)),
+        ).result
 
-    def restored(self, writer: NodeWriter, member: Member, pooled: str) -> str:
+    def restored(self, writer: NodeWriter, member: Member, pooled: Tensor) -> Tensor:
         """The op's result in the shape of the lookup's: that of the ids, then that of a row."""
         candidate = member.candidate
         if not is_flattened(self._view, candidate):
             return pooled
         number = len(self.nodes)
-        shape = writer.node(
-            "ids_shape_{}".format(number),
-            "Shape",
-            [candidate.inputs.ids.input_name],
-            T=tf.AttrValue(type=self._dtype(candidate.inputs.ids)),
-            out_type=tf.AttrValue(type=_INT32),
-        )
+        shape = writer.call("ids_shape_{}".format(number), "Shape", input=candidate.inputs.ids)
         row = np.array(candidate.row_shape, np.int32)
         last = writer.constant("row_shape_{}".format(number), row)
-        whole = writer.joined("shape_{}".format(number), [shape.name, last], _INT32, axis=0)
-        restored = writer.node(
+        whole = writer.joined("shape_{}".format(number), [shape.result, last], axis=0)
+        return writer.call(
             "restored_{}".format(number),
             "Reshape",
-            [pooled, whole.name],
-            T=tf.AttrValue(type=candidate.lookup.tables[0].dtype),
-            Tshape=tf.AttrValue(type=_INT32),
-            _output_shapes=values.shapes([self._view.shape(candidate.lookup.output)]),
-        )
-        return str(restored.name)
+            output_shapes=[self._view.shape(candidate.lookup.output)],
+            tensor=pooled,
+            shape=whole,
+        ).result
 
-    def _positions_and_weights(self, candidates: Sequence[Candidate], device: str) -> List[str]:
-        positions = [self._positions(candidate, device) for candidate in candidates]
-        shapes = [self._shape(candidate, device) for candidate in candidates]
-        weights = [c.inputs.weights.input_name for c in candidates if c.inputs.weights is not None]
-        return positions + shapes + weights
-
-    def ids(self, candidate: Candidate, device: str) -> Tuple[str, int]:
-        """The ids as an op takes them, and their DataType number."""
-        ids, dtype = candidate.inputs.ids, self._dtype(candidate.inputs.ids)
+    def ids(self, candidate: Candidate, device: str) -> Tensor:
+        """The ids as an op takes them."""
         if not is_flattened(self._view, candidate):
-            return ids.input_name, dtype
-        return self._reshaped(ids, [-1], dtype, device), dtype
+            return self._tensor(candidate.inputs.ids)
+        return self._reshaped(candidate.inputs.ids, [-1], device)
 
-    def _positions(self, candidate: Candidate, device: str) -> str:
+    def _positions(self, candidate: Candidate, device: str) -> Tensor:
         positions = candidate.inputs.positions
         if positions is None:
             return self._nothing(device)
-        if self._dtype(positions) == _INT64:
-            return positions.input_name
+        if self._tensor(positions).dtype == _INT64:
+            return self._tensor(positions)
         key = ("cast", str(positions), device)
         if key not in self._made:
-            cast = self.writer("cast", device).node(
+            cast = self.writer("cast", device).call(
                 "int64",
                 "Cast",
-                [positions.input_name],
-                SrcT=tf.AttrValue(type=self._dtype(positions)),
-                DstT=tf.AttrValue(type=_INT64),
-                _output_shapes=values.shapes([self._view.shape(positions)]),
+                output_shapes=[self._view.shape(positions)],
+                x=positions,
+                DstT=_INT64,
             )
-            self._made[key] = cast.name
+            self._made[key] = cast.result
         return self._made[key]
 
-    def _shape(self, candidate: Candidate, device: str) -> str:
+    def _shape(self, candidate: Candidate, device: str) -> Tensor:
         shape = candidate.inputs.dense_shape
-        return self._nothing(device) if shape is None else shape.input_name
+        return self._nothing(device) if shape is None else self._tensor(shape)
 
-    def _nothing(self, device: str) -> str:
+    def _nothing(self, device: str) -> Tensor:
         key = ("nothing", "", device)
         if key not in self._made:
             writer = self.writer("nothing", device)
             self._made[key] = writer.constant("empty", np.zeros([0], np.int64))
         return self._made[key]
 
-    def _reshaped(self, tensor: TensorRef, shape: List[int], dtype: int, device: str) -> str:
+    def _reshaped(self, tensor: TensorRef, shape: List[int], device: str) -> Tensor:
         key = ("reshape", str(tensor), device)
         if key not in self._made:
             writer = self.writer("reshape", device)
-            to = writer.constant("shape", np.array(shape, np.int32))
-            static: Shape = tuple(None if size < 0 else size for size in shape)
-            reshape = writer.node(
+            reshape = writer.call(
                 "flat",
                 "Reshape",
-                [tensor.input_name, to],
-                T=tf.AttrValue(type=dtype),
-                Tshape=tf.AttrValue(type=_INT32),
-                _output_shapes=values.shapes([static]),
+                output_shapes=[tuple(None if size < 0 else size for size in shape)],
+                tensor=tensor,
+                shape=writer.constant("shape", np.array(shape, np.int32)),
             )
-            self._made[key] = reshape.name
+            self._made[key] = reshape.result
         return self._made[key]
 
-    def _dtype(self, tensor: TensorRef) -> int:
-        number = self._view.dtype(tensor)
-        assert number is not None, tensor
-        return number
+    def _tensor(self, ref: TensorRef) -> Tensor:
+        return tensor_of(self._view, ref)
 
 
-def output_name(node: str, index: int) -> str:
-    """How a NodeDef spells one output of a node."""
-    return node if index == 0 else "{}:{}".format(node, index)
+def colocated(shards: Sequence[str], is_resource: bool) -> Dict[str, Any]:
+    """An argument of an op that takes references to variables: it must be where they are."""
+    return {} if is_resource else {"_class": ["loc:@" + shard for shard in shards]}
 
 
 def _fills(candidate: Candidate) -> bool:

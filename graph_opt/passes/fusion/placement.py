@@ -11,6 +11,7 @@ import abc
 import dataclasses
 from typing import ClassVar, Dict, Hashable, Optional, Sequence, Tuple, Type, TypeVar
 
+from graph_opt.graph.op_call import Call
 from graph_opt.graph.view import GraphView
 from graph_opt.passes.fusion.candidates import Candidate, Member
 from graph_opt.passes.fusion.group_nodes import Columns, GroupNodes
@@ -66,7 +67,7 @@ class Placement(abc.ABC):
     @abc.abstractmethod
     def write_lookup(
         self, nodes: GroupNodes, members: Sequence[Member], columns: Optional[Columns]
-    ) -> str:
+    ) -> Call:
         """Writes the lookup of a group.
 
         Args:
@@ -75,17 +76,17 @@ class Placement(abc.ABC):
           columns: The columns, if all results are one tensor; else None.
 
         Returns:
-          Name of the node that returns the pooled rows.
+          The call that returns the rows, as its output `pooled`.
         """
 
     @abc.abstractmethod
-    def write_to_date(self, nodes: GroupNodes, members: Sequence[Member], lookup: str) -> None:
+    def write_to_date(self, nodes: GroupNodes, members: Sequence[Member], lookup: Call) -> None:
         """Makes a lookup wait until the rows that it reads are current, if any may be behind.
 
         Args:
           nodes: Collects the nodes, and knows which tables are `deferred`.
           members: The lookups.
-          lookup: The node that `write_lookup` returned.
+          lookup: What `write_lookup` returned.
         """
 
     @abc.abstractmethod

@@ -7,22 +7,20 @@ from typing import List, Optional, Sequence
 import numpy as np
 
 from graph_opt.compat import tf
+from graph_opt.graph.op_call import Tensor
 from graph_opt.graph.view import GraphView, TensorRef
-from graph_opt.passes import attribute_values as values
 from graph_opt.passes.fusion.candidates import Member
-from graph_opt.passes.fusion.group_nodes import Columns, GroupNodes, GroupOp, output_name
+from graph_opt.passes.fusion.group_nodes import Columns, GroupNodes, GroupOp
 from graph_opt.passes.fusion.group_tables import row_key
 from graph_opt.passes.fusion.key_gradients import (
     PlacesOfKeys,
     write_keys,
     write_places,
-    write_table_rows,
 )
 from graph_opt.passes.node_writer import NodeWriter
 from graph_opt.rules.gradients.rows import Slices
 
 _INT32 = tf.int32.as_datatype_enum
-_INT64 = tf.int64.as_datatype_enum
 
 
 def write_rows_of_gradient(
@@ -66,34 +64,32 @@ def write_rows_of_gradient(
     if places:  # Keys are numbered for each lookup, so no two of them share a table.
         of_shards = [places.get(row_key(m.candidate)) for m in members for _ in m.candidate.tables]
     writer = nodes.writer("gradient", device)
-    node = writer.node(
+    call = writer.call(
         "rows",
         "GroupEmbeddingGrad",
-        shared.inputs
-        + [_table_rows(writer, shared, of_shards)]
-        + nodes.pooled_gradients(members, device, columns),
-        table_dtypes=values.types(shared.shard_dtypes),
+        output_shapes=[(None,)] * len(shared.shards)
+        + [(None, width) for width in shared.shard_widths],
+        table_rows=_table_rows(writer, shared, of_shards),
+        gradients=nodes.pooled_gradients(members, device, columns),
+        table_dtypes=shared.shard_dtypes,
         pooled_dtypes=nodes.pooled_dtypes(members, columns),
-        _output_shapes=values.shapes(
-            [(None,)] * len(shared.shards) + [(None, width) for width in shared.shard_widths]
-        ),
+        **shared.inputs,
         **shared.attributes,
     )
     made = []
-    for shard, wanted in enumerate(indices):
-        found, of_keys = output_name(node.name, shard), of_shards[shard]
+    of_rows = zip(indices, of_shards, call.outputs("indices"), call.outputs("values"))
+    for shard, (wanted, of_keys, found, rows) in enumerate(of_rows):
         if of_keys is not None:
             found = write_keys(writer, of_keys, found, shard)
         elif view.dtype(wanted) == _INT32:
             found = _as_int32(writer, found, shard)
-        rows = output_name(node.name, len(shared.shards) + shard)
-        made.append(Slices(values=TensorRef.parse(rows), indices=TensorRef.parse(found)))
+        made.append(Slices(values=rows.ref, indices=found.ref))
     return made
 
 
 def _table_rows(
     writer: NodeWriter, shared: GroupOp, of_shards: Sequence[Optional[PlacesOfKeys]]
-) -> str:
+) -> Tensor:
     """The number of rows of each shard: of static tables, or of places of keys."""
     if all(keys is None for keys in of_shards):
         return writer.constant("table_rows", np.array(shared.shard_rows, np.int64))
@@ -103,17 +99,11 @@ def _table_rows(
         else keys.size
         for number, (rows, keys) in enumerate(zip(shared.shard_rows, of_shards))
     ]
-    return write_table_rows(writer, rows)
+    return writer.call("table_rows", "Pack", values=rows).result
 
 
-def _as_int32(writer: NodeWriter, indices: str, number: int) -> str:
+def _as_int32(writer: NodeWriter, indices: Tensor, number: int) -> Tensor:
     """Indices with the dtype that the stock gradient had."""
-    cast = writer.node(
-        "indices_{}".format(number),
-        "Cast",
-        [indices],
-        SrcT=tf.AttrValue(type=_INT64),
-        DstT=tf.AttrValue(type=_INT32),
-        _output_shapes=values.shapes([(None,)]),
-    )
-    return str(cast.name)
+    return writer.call(
+        "indices_{}".format(number), "Cast", output_shapes=[(None,)], x=indices, DstT=_INT32
+    ).result

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import AbstractSet, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import AbstractSet, Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
-from graph_opt.compat import tf
-from graph_opt.compat.op_definitions import attributes_of, value_dtype
+from graph_opt.compat.op_definitions import attributes_of
+from graph_opt.graph.op_call import inputs_by_name
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.ops.served_variables import places_of_variables
-from graph_opt.passes import attribute_values as values
 from graph_opt.passes.fusion.deferred import (
     DeferredVariable,
     Need,
@@ -22,8 +21,6 @@ from graph_opt.passes.fusion.group_nodes import GroupNodes
 from graph_opt.passes.node_writer import NodeWriter
 from graph_opt.rules.match.table import count_tables, find_read
 from graph_opt.rules.op_names import EXCHANGE_GATHERS, GROUP_LOOKUPS
-
-_INT32 = tf.int32.as_datatype_enum
 
 
 class Moment(NamedTuple):
@@ -64,8 +61,8 @@ class ToDateNodes:
 
     def all_tables(self) -> str:
         """A node that brings all rows of all tables to date."""
-        every = ["^" + self.all_rows(shard) for shard in self._tables]
-        return str(self._nodes.writer("all_to_date", "").node("done", "NoOp", every).name)
+        every = [self.all_rows(shard) for shard in self._tables]
+        return self._nodes.writer("all_to_date", "").call("done", "NoOp", waits_for=every).name
 
     def all_rows(self, shard: DeferredVariable, moment: Moment = _AT_ONCE) -> str:
         """A node that brings all rows of a table to date."""
@@ -75,15 +72,15 @@ class ToDateNodes:
             waits = list(moment.waits)
             if moment.branch is not None:
                 waits.append(self._alive(shard, moment.branch))
-            node = self._nodes.writer("to_date", shard.device).node(
+            call = self._nodes.writer("to_date", shard.device).call(
                 "all",
                 found.op("GroupEmbeddingBringAllToDate"),
-                found.inputs + ["^" + source for source in waits],
-                num_shards=values.integer(1),
-                table_names=values.texts([shard.table]),
+                waits_for=waits,
+                table_names=[shard.table],
+                **found.inputs,
                 **found.attributes,
             )
-            self._all[key] = node.name
+            self._all[key] = call.name
         return self._all[key]
 
     def some_rows(
@@ -95,35 +92,34 @@ class ToDateNodes:
         if key not in self._rows:
             writer = self._nodes.writer("to_date", shard.device)
             found = self._of(shard, read)
-            dtype = self._view.dtype(ids) or 0
-            flat = writer.node(
+            flat = writer.call(
                 "flat",
                 "Reshape",
-                [ids.input_name, writer.constant("shape", np.array([-1], np.int32))],
-                T=tf.AttrValue(type=dtype),
-                Tshape=tf.AttrValue(type=_INT32),
-                _output_shapes=values.shapes([(None,)]),
-            )
+                output_shapes=[(None,)],
+                tensor=ids,
+                shape=writer.constant("shape", np.array([-1], np.int32)),
+            ).result
             nothing = writer.constant("empty", np.zeros([0], np.int64))
-            node = writer.node(
+            call = writer.call(
                 "rows",
                 found.op("GroupEmbeddingBringToDate"),
-                [*found.inputs, flat.name, nothing, nothing, *("^" + each for each in waits)],
-                num_shards=values.integer(1),
-                num_lookups=values.integer(1),
-                num_weights=values.integer(0),
-                id_dtypes=values.types([dtype]),
-                lookup_tables=values.integers([0]),
-                table_shards=values.integers([1]),
-                table_names=values.texts([shard.table]),
-                combiners=values.texts(["sum"]),
-                layouts=values.texts(["dense"]),
-                weighted=values.booleans([False]),
-                default_ids=values.integers([-1]),
-                safe=tf.AttrValue(b=True),
+                waits_for=waits,
+                ids=[flat],
+                positions=[nothing],
+                shapes=[nothing],
+                weights=[],
+                lookup_tables=[0],
+                table_shards=[1],
+                table_names=[shard.table],
+                combiners=["sum"],
+                layouts=["dense"],
+                weighted=[False],
+                default_ids=[-1],
+                safe=True,
+                **found.inputs,
                 **found.attributes_of_rows,
             )
-            self._rows[key] = node.name
+            self._rows[key] = call.name
         return self._rows[key]
 
     def rows_of_group_op(self, name: str) -> List[str]:
@@ -134,15 +130,16 @@ class ToDateNodes:
         shards = [read.variable for read in reads if read is not None]
         served = _served(view, name, shards)
         kind = "GroupEmbeddingBring{}ToDate".format(_what_it_reads(view.op(name)))
-        rest = [tensor.input_name for tensor in view.inputs(name)[count:]]
+        given = inputs_by_name(view, name)
+        del given["tables"]
         made = []
         for need in needs_of(shards, self._deferred):
             found = ShardInputs(shards, self._deferred, need, served)
             op = found.op(kind)
             attributes = {**attributes_of(op, view.nodes[name]), **found.attributes_of_rows}
             writer = self._nodes.writer("to_date", view.device(name))
-            node = writer.node("rows", op, found.inputs + rest, **attributes)
-            made.append(str(node.name))
+            call = writer.call("rows", op, **{**found.inputs, **given, **attributes})
+            made.append(call.name)
         return made
 
     def _of(self, shard: DeferredVariable, read: str) -> ShardInputs:
@@ -155,8 +152,8 @@ class ToDateNodes:
         key = (variable, source)
         if key not in self._values:
             writer = self._nodes.writer("value", self._view.device(variable))
-            name = self._identity(writer, TensorRef(variable, 0), source)
-            writer.named(name).attr["_class"].CopyFrom(values.colocated([variable]))
+            at = {"_class": ["loc:@" + variable]}
+            name = self._identity(writer, TensorRef(variable, 0), [source], **at)
             self._values[key] = name
         return self._values[key]
 
@@ -167,16 +164,22 @@ class ToDateNodes:
             self._branches[branch] = self._identity(writer, branch)
         return self._branches[branch]
 
-    def _identity(self, writer: NodeWriter, tensor: TensorRef, source: str = "") -> str:
-        dtype = self._view.dtype(tensor)
-        node = writer.node(
+    def _identity(
+        self,
+        writer: NodeWriter,
+        tensor: TensorRef,
+        waits_for: Sequence[str] = (),
+        **attributes: Any,
+    ) -> str:
+        call = writer.call(
             "read",
             "Identity",
-            [tensor.input_name] + (["^" + source] if source else []),
-            T=tf.AttrValue(type=value_dtype(dtype or 0)),
-            _output_shapes=values.shapes([self._view.shape(tensor)]),
+            waits_for=waits_for,
+            output_shapes=[self._view.shape(tensor)],
+            input=tensor,
+            **attributes,
         )
-        return str(node.name)
+        return call.name
 
 
 def _what_it_reads(op: str) -> str:

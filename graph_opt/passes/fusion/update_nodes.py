@@ -1,17 +1,15 @@
-"""What an op that updates tables takes from the updates that it replaces."""
+"""What an op that updates tables takes over from the updates that it replaces."""
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, NamedTuple, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, Sequence, Tuple
 
 import numpy as np
 
-from graph_opt.compat import tf
 from graph_opt.graph.view import TensorRef
 from graph_opt.ops.optimizers import optimizer_specs
-from graph_opt.passes import attribute_values as values
 from graph_opt.passes.fusion.deferred import DeferredVariable
-from graph_opt.passes.node_writer import NodeWriter
+from graph_opt.passes.node_writer import NodeWriter, Operand
 from graph_opt.rules.optimizers.sparse_update import SparseUpdate
 from graph_opt.rules.optimizers.update_inputs import Hyperparameter
 
@@ -19,26 +17,14 @@ from graph_opt.rules.optimizers.update_inputs import Hyperparameter
 POWERS = frozenset(["beta1_power", "beta2_power"])
 
 
-class UpdateNode(NamedTuple):
-    """The part of an op that updates tables which says how.
-
-    Attributes:
-      inputs: Slots and hyperparameters, which follow the tables.
-      attributes: What the op says of the optimizer.
-    """
-
-    inputs: List[str]
-    attributes: Dict[str, Any]
-
-
-def update_node(
+def update_arguments(
     writer: NodeWriter,
     shards: Sequence[str],
     updates: Dict[str, SparseUpdate],
     deferred: Mapping[str, DeferredVariable],
     with_own: bool = False,
-) -> UpdateNode:
-    """Describes the update of some shards by one op.
+) -> Dict[str, Any]:
+    """The arguments of an op that updates some shards which say how.
 
     Args:
       writer: Writes hyperparameters that are constants.
@@ -49,43 +35,36 @@ def update_node(
     """
     first = updates[shards[0]]
     # The optimizer's first slot of every shard, then its second one of every shard.
-    slots = [
-        updates[shard].slots[slot].input_name
-        for slot in range(len(first.slots))
-        for shard in shards
-    ]
+    slots = [updates[shard].slots[slot] for slot in range(len(first.slots)) for shard in shards]
     averaged = first.average is not None and shards[0] in deferred
     if averaged:
-        slots += [deferred[shard].average for shard in shards]
+        slots += [TensorRef(deferred[shard].average, 0) for shard in shards]
     of_shards = [updates[shard] for shard in shards]
     hyperparameters, own = _hyperparameters(
         writer, of_shards, with_own and shards[0] not in deferred
     )
     flags = sorted(name for name, is_set in first.attributes.items() if is_set)
-    attributes = {
-        "optimizer": tf.AttrValue(s=first.optimizer.encode()),
-        "num_slots": values.integer(len(slots)),
-        "averaged": tf.AttrValue(b=averaged),
-        "num_hyperparameters": values.integer(len(hyperparameters)),
-        "flags": values.texts([name for name in flags if name != "use_locking"]),
-        "use_locking": tf.AttrValue(b="use_locking" in flags),
-    }
-    if own:
-        attributes["own_hyperparameters"] = values.integers(own)
-    if shards[0] in deferred:
-        attributes["row_states"] = values.texts([deferred[shard].row_state for shard in shards])
-    return UpdateNode(slots + hyperparameters, attributes)
+    return dict(
+        slots=slots,
+        hyperparameters=hyperparameters,
+        optimizer=first.optimizer,
+        averaged=averaged,
+        own_hyperparameters=own,
+        flags=[name for name in flags if name != "use_locking"],
+        use_locking="use_locking" in flags,
+        row_states=[deferred[shard].row_state for shard in shards if shard in deferred],
+    )
 
 
 def _hyperparameters(
     writer: NodeWriter, updates: Sequence[SparseUpdate], with_own: bool
-) -> Tuple[List[str], List[int]]:
+) -> Tuple[List[Operand], List[int]]:
     """The hyperparameters of some updates, and the places of powers that are not the same in all.
 
     In the place of such a power come the values of all updates.
     """
     names = optimizer_specs()[updates[0].optimizer].hyperparameters
-    inputs: List[str] = []
+    inputs: List[Operand] = []
     own: List[int] = []
     for place, (name, first) in enumerate(zip(names, updates[0].hyperparameters)):
         given = [update.hyperparameters[place] for update in updates]
@@ -97,7 +76,7 @@ def _hyperparameters(
     return inputs, own
 
 
-def _written(writer: NodeWriter, place: int, value: Hyperparameter) -> str:
+def _written(writer: NodeWriter, place: int, value: Hyperparameter) -> Operand:
     if isinstance(value, TensorRef):
-        return str(value.input_name)
-    return str(writer.constant("hyperparameter_{}".format(place), np.float32(value)))
+        return value
+    return writer.constant("hyperparameter_{}".format(place), np.float32(value))

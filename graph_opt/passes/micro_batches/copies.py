@@ -14,6 +14,7 @@ import numpy as np
 
 from graph_opt.compat import tf
 from graph_opt.compat.op_definitions import value_dtype
+from graph_opt.graph.op_call import Tensor
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.passes import attribute_values as values
@@ -49,7 +50,7 @@ class Copies:
         self._view = view
         self._classifier = classifier
         self._number = number
-        self.writer = NodeWriter(scope, "")
+        self.writer = NodeWriter(view, scope, "")
         self._made: Dict[Tuple[Any, ...], str] = {}
         self._parts = RowParts(view, self.writer, number, self.early)
         self._ends: List[Dict[str, None]] = [{} for _ in range(number)]
@@ -310,6 +311,6 @@ class Copies:
     def _concatenated(self, tensor: TensorRef, value: Value, parts: Sequence[str]) -> str:
         assert value.rows is not None
         suffix = "joined/{}/{}".format(tensor.node, tensor.index)
-        device = self._view.device(tensor.node)
-        node = self.writer.joined(suffix, parts, self._dtype(tensor), value.rows.axis, device)
-        return str(node.name)
+        dtype, device = self._dtype(tensor), self._view.device(tensor.node)
+        tensors = [Tensor(part, dtype) for part in parts]
+        return self.writer.joined(suffix, tensors, value.rows.axis, device)

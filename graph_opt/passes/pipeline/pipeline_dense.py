@@ -113,7 +113,7 @@ class _Stage:
         )
         self._gradients = gradients_of(self._weights)
         self._turns = turns_of(self._weights)
-        self._writer = NodeWriter(scope, pushed.worker)
+        self._writer = NodeWriter(view, scope, pushed.worker)
         self._cloned = frozenset(pushed.pushed)
         self._reads = WeightReads(view, pushed, self._writer)
         self._push = ""

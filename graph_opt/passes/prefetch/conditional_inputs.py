@@ -230,7 +230,7 @@ def join_conditional_inputs(view: GraphView) -> JoinedInputs:
     groups: Dict[str, _Group] = {}
     for number, group in enumerate(_groups(view)):
         suffix = "" if number == 0 else "_{}".format(number)
-        writer = NodeWriter(_SCOPE + suffix, view.device(group.merges[0]))
+        writer = NodeWriter(view, _SCOPE + suffix, view.device(group.merges[0]))
         name = writer.name("IdentityN")
         if name in view:
             continue

@@ -333,7 +333,7 @@ class _ExactRows:
         batch = view.inputs(name)[count:]
         # Rows that may miss some updates are sampled as they were looked up.
         choice = values.text(name if self._options.exact and bounded.keys() >= set(names) else "")
-        writer = NodeWriter("{}/{}".format(self._scope, name), device)
+        writer = NodeWriter(self._view, "{}/{}".format(self._scope, name), device)
         where = {"_class": node.attr["_class"]} if "_class" in node.attr else {}
         position = writer.node(
             "position",

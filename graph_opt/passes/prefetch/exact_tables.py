@@ -159,7 +159,7 @@ def log_writers(
         writers = dict.fromkeys([*writes.assigns, *(use.consumer for use in writes.others)])
         if not writers:
             continue
-        writer = NodeWriter("{}/{}".format(scope, variable), view.device(variable))
+        writer = NodeWriter(view, "{}/{}".format(scope, variable), view.device(variable))
         log = writer.node("all", "RowLogAll", row_logs=values.texts([log_entry(view, variable)]))
         nodes.append(log)
         controls += [ControlEdit(name, (), (log.name,)) for name in writers]
@@ -186,7 +186,7 @@ def tell_writers(
         writes = table_writes(view, variable, only)
         for name in (*writes.assigns, *(use.consumer for use in writes.others)):
             if name not in besides:
-                writer = NodeWriter("{}/{}".format(scope, name), worker)
+                writer = NodeWriter(view, "{}/{}".format(scope, name), worker)
                 node = writer.node("lose", LOSE_ROWS, ["^" + name])
                 nodes.append(node)
                 besides[name] = node.name

@@ -120,7 +120,7 @@ def _failure(
 ) -> List[Any]:
     """What sends an error in place of the ids of all exchanges, and returns what ranks agree on."""
     scope = stage_nodes.exchange_spec(spec).name
-    error = NodeWriter(scope, writer.device)
+    error = NodeWriter(view, scope, writer.device)
     message = error.node(
         "ExchangeFailure",
         "ExchangeFailure",

@@ -107,13 +107,13 @@ def refresh_exchanged(
     node, inputs = view.nodes[combine], view.inputs(combine)
     outputs = [TensorRef(combine, i) for i in range(len(view.dtypes(combine) or ()))]
     where = "{}/{}".format(scope, combine)
-    owner = NodeWriter(where, view.device(gather))
+    owner = NodeWriter(view, where, view.device(gather))
     logs = _logs(view, lookup, bounded)
     position = _position(view, lookup, owner, logs)
     may_miss = values.integers([bounded.get(each, 0) for each in lookup.variables])
     changed = _message(view, lookup, owner, position, row_logs=logs, may_miss=may_miss)
     requests = [TensorRef(lookup.prepare, i).input_name for i in range(node.attr["num_servers"].i)]
-    writer = NodeWriter(where, view.device(combine))
+    writer = NodeWriter(view, where, view.device(combine))
     given = [each.input_name for each in inputs]
     first_ids = _INVERSE + 2
     fresh = writer.node(
@@ -192,7 +192,7 @@ def _message(
     if _MESSAGE in attributes:
         attributes[_MESSAGE] = values.text(_renamed(attributes[_MESSAGE].s.decode("utf-8")))
     # Horovod's ranks meet under the last component of the node's name.
-    sent = NodeWriter(writer.scope, view.device(ids.name))
+    sent = NodeWriter(view, writer.scope, view.device(ids.name))
     name = _renamed(ids.name.rpartition("/")[2])
     node = sent.node(name, ids.op, [changed.name, changed.name + ":1"], **attributes)
     writer.nodes.extend(sent.nodes)

@@ -64,7 +64,7 @@ class RegionClone:
         self._cloned = self._needed_clones()
         self._source_tensors: Dict[TensorRef, str] = {}
         self._io_stage = ""
-        self.writer = NodeWriter(spec.name, cpu_of(view.device(region.source)))
+        self.writer = NodeWriter(view, spec.name, cpu_of(view.device(region.source)))
         self.spec = spec
         self.take: Any = None
 

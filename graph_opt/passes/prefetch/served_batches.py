@@ -86,7 +86,7 @@ def _asking(
     prepare = view.nodes[lookup.prepare]
     count, packs = len(lookup.gathers), _packs_of(view, updates)
     name = "{}/{}/next".format(scope, lookup.combine)
-    worker = NodeWriter(name, view.device(lookup.prepare))
+    worker = NodeWriter(view, name, view.device(lookup.prepare))
     asked = worker.node(
         "batch",
         NEXT_SERVED,

@@ -151,7 +151,7 @@ def refresh(
     """
     node, prepare = view.nodes[lookup.combine], view.nodes[lookup.prepare]
     count = len(lookup.gathers)
-    writer = NodeWriter("{}/{}".format(scope, lookup.combine), view.device(lookup.prepare))
+    writer = NodeWriter(view, "{}/{}".format(scope, lookup.combine), view.device(lookup.prepare))
     counts = TensorRef(lookup.prepare, count + 1)
     staged = writer.node(
         "staged",
@@ -177,7 +177,7 @@ def refresh(
     outputs = [TensorRef(lookup.combine, i) for i in range(len(view.dtypes(lookup.combine) or ()))]
     batch = view.inputs(lookup.combine)[count:]
     inputs = [*rows, *batch, *outputs, TensorRef(take.name, count + 1)]
-    counting = NodeWriter(writer.scope, writer.device)
+    counting = NodeWriter(view, writer.scope, writer.device)
     counted = add_refresh_counts(counting, node, lookup.shards, bounded)
     fresh = writer.node(
         _POOLED,
@@ -244,7 +244,7 @@ def gather_again(
     """A node that reads what another request asks of the same server, behind some nodes."""
     node = view.nodes[gather]
     tables = [tensor.input_name for tensor in view.inputs(gather)[:-1]]
-    return NodeWriter(scope, view.device(gather)).node(
+    return NodeWriter(view, scope, view.device(gather)).node(
         name,
         node.op,
         [*tables, request.input_name, *("^" + each for each in behind)],
@@ -266,7 +266,7 @@ def read_again(
     """
     prepare = view.nodes[lookup.prepare]
     count, name = len(lookup.gathers), "{}/{}".format(scope, lookup.combine)
-    worker = NodeWriter(name, view.device(lookup.prepare))
+    worker = NodeWriter(view, name, view.device(lookup.prepare))
     find = worker.node(
         "lost",
         "FindLostRows",
@@ -320,7 +320,7 @@ def keep_answers(
         ]
         shards = _in_order(servers, by_server)
         answers = [TensorRef(apply, 0).input_name for apply in applies]
-        keep = NodeWriter("{}/{}".format(scope, pack), device).node(
+        keep = NodeWriter(view, "{}/{}".format(scope, pack), device).node(
             "keep",
             "KeepServedRows",
             [*answers, TensorRef(pack, count).input_name],

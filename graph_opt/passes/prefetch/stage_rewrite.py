@@ -102,7 +102,7 @@ class StageRewrite:
         ]
         if self._choice is None:
             return [only for (only,) in outputs]
-        writer = NodeWriter(self._writer.name("choice"), self._writer.device)
+        writer = NodeWriter(self._view, self._writer.name("choice"), self._writer.device)
         for take, chosen in zip(takes, _switched(writer, self._choice.write_selection(writer))):
             take.input.append("^" + chosen)
         types = takes[0].attr["dtypes"].list.type

@@ -155,7 +155,7 @@ class _Noting:
         """What runs between the ids and the lookups."""
         view = self._view
         scope, _, suffix = region.position.rpartition("/")
-        writer = NodeWriter(scope, device)
+        writer = NodeWriter(view, scope, device)
         inputs = [tensor for tensor in region.inputs if is_value(view.dtype(tensor) or 0)]
         writer.node(
             suffix,
@@ -200,7 +200,7 @@ class _Copy:
         self._bins = _counted_most(options.async_embedding) + 1
         self._reached: FrozenSet[str] = frozenset()
         self._made: Dict[str, str] = {}
-        self._writer = NodeWriter(region.position.rpartition("/")[0] + "/sample", "")
+        self._writer = NodeWriter(state.view, region.position.rpartition("/")[0] + "/sample", "")
         self._take = ""
 
     @property
@@ -222,7 +222,7 @@ class _Copy:
         if view.op(self._take) != BUFFER_TAKE:
             return None
         self._reached = frozenset(view.descendants([region.source, self._take]))
-        self._writer = NodeWriter(self._writer.scope, view.device(self._take))
+        self._writer = NodeWriter(view, self._writer.scope, view.device(self._take))
         peek = self._writer.node("peek", PEEK)
         for key, value in view.nodes[self._take].attr.items():
             peek.attr[key].CopyFrom(value)

@@ -48,7 +48,7 @@ class UpdatedRows:
         self._view = view
         self._device = device
         self._kept = kept
-        self._writer = NodeWriter(scope, device)
+        self._writer = NodeWriter(view, scope, device)
         self._inputs: List[InputEdit] = []
         self._controls: List[ControlEdit] = []
         self._ids: Dict[str, List[_Ids]] = {}

@@ -16,7 +16,7 @@ from graph_opt.graph.rewrite import ControlEdit, InputEdit, Rewrite
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.passes import attribute_values as values
 from graph_opt.passes.dead_nodes import dead_nodes
-from graph_opt.passes.fusion.group_nodes import GroupNodes, output_name
+from graph_opt.passes.fusion.group_nodes import GroupNodes
 from graph_opt.passes.node_writer import free_scope
 from graph_opt.passes.pass_state import PassState
 from graph_opt.passes.prefetch.regions import staying_lookups
@@ -128,14 +128,13 @@ class _Writing:
         nodes = ExchangeNodes(self._nodes, exchange, divided, self._messages, name, device)
         forward = nodes.write_lookup()
         writer = self._nodes.writer("result", device)
-        for number, lookup in enumerate(exchange.lookups):
+        for lookup, pooled in zip(exchange.lookups, forward.combine.outputs("pooled")):
             replaced = lookup.member.candidate.lookup
             if replaced.gathers:
-                pooled = output_name(forward.combine, number)
                 result = self._nodes.restored(writer, lookup.member, pooled)
-                self.substitutes[str(replaced.output)] = str(TensorRef.parse(result))
-                self._redirect(replaced.output, TensorRef.parse(result))
-                self._redirect_waits(replaced.output.node, forward.combine)
+                self.substitutes[str(replaced.output)] = str(result.ref)
+                self._redirect(replaced.output, result.ref)
+                self._redirect_waits(replaced.output.node, forward.combine.name)
                 self.replaced.update(replaced.nodes)
         if any(exchange.trains(entry) for entry in exchange.entries):
             for entry, slices in nodes.write_gradients(forward).items():

@@ -11,11 +11,11 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 import numpy as np
 
 from graph_opt.compat import tf
+from graph_opt.graph.op_call import Call, Tensor
 from graph_opt.graph.view import TensorRef
 from graph_opt.ops.message_names import GRADIENT_SUFFIX, IDS_SUFFIX, ROWS_SUFFIX
-from graph_opt.passes import attribute_values as values
 from graph_opt.passes.fusion.candidates import Member
-from graph_opt.passes.fusion.group_nodes import GroupNodes, output_name
+from graph_opt.passes.fusion.group_nodes import GroupNodes
 from graph_opt.passes.node_writer import NodeWriter
 from graph_opt.passes.shard_tables.exchange_groups import Entry, Exchange
 from graph_opt.passes.shard_tables.messages import Messages, Received
@@ -44,19 +44,19 @@ class Forward(NamedTuple):
     """The nodes of an exchange that its gradient needs.
 
     Attributes:
-      combine: The node that returns the pooled rows.
+      combine: What returns the pooled rows.
       requests: The requests of all ranks.
       rows: The rows from all ranks.
-      prepare: The node that has found what to ask for.
+      prepare: What has found what to ask for.
       inputs: The group's ids, positions, shapes and weights.
       attributes: What all ops of the group share.
     """
 
-    combine: str
+    combine: Call
     requests: Received
     rows: Received
-    prepare: str
-    inputs: List[str]
+    prepare: Call
+    inputs: Dict[str, Any]
     attributes: Dict[str, Any]
 
 
@@ -101,189 +101,170 @@ class ExchangeNodes:
         return [int((one.table.shape or (0, 0))[1] or 0) for one in self._divided]
 
     def write_lookup(self) -> Forward:
-        """Writes the lookup; output number i of `Forward.combine` is the result of lookup i."""
+        """Writes the lookup; number i of what `Forward.combine` pools is the result of lookup i."""
         writer, ranks = self._writer, self._messages.num_ranks
         shared = self._nodes.group_op(self._members, writer.device, shared_tables=False)
         attributes = {**shared.attributes, **self._of_tables()}
         placed = self._placed()
-        prepare = writer.node(
+        prepare = writer.call(
             "prepare",
             "GroupEmbeddingPrepare",
-            shared.inputs,
-            shard_rows=values.integers(self._shard_rows()),
-            _output_shapes=values.shapes([(None,)] * (ranks + 1) + [(len(self._owners()),)]),
+            output_shapes=[(None,)] * (ranks + 1) + [(len(self._owners()),)],
+            insert=[],
+            shard_rows=self._shard_rows(),
+            **shared.inputs,
             **placed,
             **attributes,
         )
-        requests = self._send_requests(prepare.name)
-        gather = writer.node(
+        requests = self._send_requests(prepare)
+        gather = writer.call(
             "gather",
             "ResourceExchangeGather" if self._is_resource else "ExchangeGather",
-            [*(entry.name for entry in self._entries), *requests],
-            device=self._divided[0].table.device,
+            self._divided[0].table.device,
+            output_shapes=[(None,), (ranks,)],
+            tables=[TensorRef(entry.name, 0) for entry in self._entries],
+            requests=requests.tensor,
+            splits=requests.splits,
             exchange=self._exchange_key(),
-            _output_shapes=values.shapes([(None,), (ranks,)]),
             **self._served(),
         )
+        name = self._name + ROWS_SUFFIX
         rows = self._messages.write(
-            writer, gather.name, gather.name + ":1", self._dtype, self._name + ROWS_SUFFIX
+            writer, gather.output("rows"), gather.output("row_splits"), name
         )
-        combine = writer.node(
+        combine = writer.call(
             "pooled",
             "ExchangeCombine",
-            [*rows, *self._numbering(prepare.name), *shared.inputs],
-            T=tf.AttrValue(type=self._dtype),
+            output_shapes=self._nodes.pooled_shapes(self._members, None),
+            rows=rows.tensor,
+            splits=rows.splits,
+            **self._numbering(prepare),
             pooled_dtypes=self._nodes.pooled_dtypes(self._members, None),
-            _output_shapes=self._nodes.pooled_shapes(self._members, None),
+            **shared.inputs,
             **placed,
             **attributes,
         )
-        return Forward(combine.name, requests, rows, prepare.name, shared.inputs, attributes)
+        return Forward(combine, requests, rows, prepare, shared.inputs, attributes)
 
     def write_gradients(self, forward: Forward) -> Dict[Entry, Slices]:
         """Writes the gradients of the tables: this rank's rows, summed over all ranks."""
         writer, shards = self._writer, len(self._entries)
-        combine = writer.node(
+        combine = writer.call(
             "row_gradients",
             "ExchangeCombineGrad",
-            [*self._numbering(forward.prepare), *forward.inputs, *self._pooled(forward.combine)],
-            num_gradients=values.integer(len(self._members)),
-            has_gradient=values.booleans([bool(member.gradient) for member in self._members]),
-            T=tf.AttrValue(type=self._dtype),
-            _output_shapes=values.shapes([(None,)]),
+            output_shapes=[(None,)],
+            gradients=self._pooled(forward.combine),
+            has_gradient=[bool(member.gradient) for member in self._members],
+            **self._numbering(forward.prepare),
+            **forward.inputs,
             **self._placed(),
             **forward.attributes,
         )
         received = self._messages.write(
             writer,
-            combine.name,
+            combine.result,
             forward.rows.splits,
-            self._dtype,
             self._name + ROWS_SUFFIX + GRADIENT_SUFFIX,
         )
         local = [one.rows.num_local_rows(self._messages.rank) for one in self._divided]
-        sums = writer.node(
+        sums = writer.call(
             "gradients",
             "ExchangeGatherGrad",
-            [*forward.requests, received.tensor]
-            + [writer.constant("table_rows", np.array(local, np.int64))],
-            _output_shapes=values.shapes(
-                [(None,)] * shards + [(None, width) for width in self._widths]
-            ),
+            output_shapes=[(None,)] * shards + [(None, width) for width in self._widths],
+            requests=forward.requests.tensor,
+            splits=forward.requests.splits,
+            gradients=received.tensor,
+            table_rows=writer.constant("table_rows", np.array(local, np.int64)),
             **self._served(),
         )
         return {
-            entry: Slices(TensorRef(sums.name, shards + place), TensorRef(sums.name, place))
-            for place, entry in enumerate(self._entries)
+            entry: Slices(rows.ref, indices.ref)
+            for entry, rows, indices in zip(
+                self._entries, sums.outputs("values"), sums.outputs("indices")
+            )
             if self._exchange.trains(entry)
         }
 
-    def _send_requests(self, prepare: str) -> Received:
+    def _send_requests(self, prepare: Call) -> Received:
         """Sends a header and the request to each rank."""
         writer, ranks = self._writer, self._messages.num_ranks
         header = writer.constant("header", _HEADER)
-        requests = [output_name(prepare, rank) for rank in range(ranks)]
+        requests = prepare.outputs("requests")
         sizes = [
-            writer.node(
-                "size_{}".format(rank),
-                "Size",
-                [request],
-                T=tf.AttrValue(type=_INT64),
-                out_type=tf.AttrValue(type=_INT32),
-                _output_shapes=values.shapes([()]),
-            ).name
+            writer.call("size_{}".format(rank), "Size", output_shapes=[()], input=request).result
             for rank, request in enumerate(requests)
         ]
-        packed = writer.node(
-            "sizes",
-            "Pack",
-            sizes,
-            N=values.integer(ranks),
-            T=tf.AttrValue(type=_INT32),
-            axis=values.integer(0),
-            _output_shapes=values.shapes([(ranks,)]),
-        )
-        splits = writer.node(
+        packed = writer.call("sizes", "Pack", output_shapes=[(ranks,)], values=sizes)
+        splits = writer.call(
             "splits",
             "AddV2",
-            [packed.name, writer.constant("header_size", np.int32(len(_HEADER)))],
-            T=tf.AttrValue(type=_INT32),
-            _output_shapes=values.shapes([(ranks,)]),
+            output_shapes=[(ranks,)],
+            x=packed.result,
+            y=writer.constant("header_size", np.int32(len(_HEADER))),
         )
         joined = writer.joined(
             "requests",
             [part for one in requests for part in (header, one)],
-            _INT64,
             axis=0,
-            _output_shapes=values.shapes([(None,)]),
+            output_shapes=[(None,)],
         )
-        ready = writer.node(
+        ready = writer.call(
             "ready",
             "ExchangeRequests",
-            [joined.name],
+            output_shapes=[(None,)],
+            requests=joined,
             exchange=self._exchange_key(),
-            _output_shapes=values.shapes([(None,)]),
         )
-        return self._messages.write(
-            writer, ready.name, splits.name, _INT64, self._name + IDS_SUFFIX
-        )
+        return self._messages.write(writer, ready.result, splits.result, self._name + IDS_SUFFIX)
 
-    def _exchange_key(self) -> Any:
-        return tf.AttrValue(s=(self._messages.place + self._name).encode())
+    def _exchange_key(self) -> str:
+        return self._messages.place + self._name
 
-    def _numbering(self, prepare: str) -> List[str]:
-        ranks = self._messages.num_ranks
-        return [output_name(prepare, ranks), output_name(prepare, ranks + 1)]
+    def _numbering(self, prepare: Call) -> Dict[str, Any]:
+        return {key: prepare.output(key) for key in ("inverse", "counts")}
 
-    def _pooled(self, combine: str) -> List[str]:
+    def _pooled(self, combine: Call) -> List[Tensor]:
         """The gradient of each result; zeros for those that have none."""
         found = []
-        for number, member in enumerate(self._members):
+        for number, (member, pooled) in enumerate(zip(self._members, combine.outputs("pooled"))):
             if member.gradient is not None:
                 found += self._nodes.pooled_gradients([member], self._writer.device, None)
                 continue
-            zeros = self._writer.node(
-                "no_gradient_{}".format(number),
-                "ZerosLike",
-                [output_name(combine, number)],
-                T=tf.AttrValue(type=self._dtype),
-            )
-            found.append(zeros.name)
+            name = "no_gradient_{}".format(number)
+            found.append(self._writer.call(name, "ZerosLike", x=pooled).result)
         return found
 
     def _of_tables(self) -> Dict[str, Any]:
         """The attributes that describe tables, of which each rank has a shard."""
         lookups = self._exchange.lookups
         rules = [one.rows for one in self._divided]
-        strategies = [DIV if isinstance(rule, DivRows) else MOD for rule in rules]
         return dict(
-            num_shards=values.integer(len(self._owners())),
-            lookup_tables=values.integers([self._entries.index(one.entry) for one in lookups]),
-            table_shards=values.integers([len(_ranks(rule)) for rule in rules]),
+            num_shards=len(self._owners()),
+            lookup_tables=[self._entries.index(one.entry) for one in lookups],
+            table_shards=[len(_ranks(rule)) for rule in rules],
             table_names=self._names(),
-            partition_strategies=values.texts(strategies),
+            partition_strategies=[DIV if isinstance(rule, DivRows) else MOD for rule in rules],
         )
 
     def _placed(self) -> Dict[str, Any]:
         return dict(
-            table_widths=values.integers(self._widths),
-            shard_servers=values.integers(self._owners()),
-            num_servers=values.integer(self._messages.num_ranks),
+            table_widths=self._widths,
+            shard_servers=self._owners(),
+            num_servers=self._messages.num_ranks,
         )
 
     def _served(self) -> Dict[str, Any]:
         rank = self._messages.rank
-        served = [place for place, one in enumerate(self._divided) if rank in _ranks(one.rows)]
         return dict(
-            num_shards=values.integer(len(self._entries)),
-            T=tf.AttrValue(type=self._dtype),
+            num_shards=len(self._entries),
+            T=self._dtype,
             table_names=self._names(),
-            table_widths=values.integers(self._widths),
-            served=values.integers(served),
+            table_widths=self._widths,
+            served=[place for place, one in enumerate(self._divided) if rank in _ranks(one.rows)],
         )
 
-    def _names(self) -> Any:
-        return values.texts([entry.name for entry in self._entries])
+    def _names(self) -> List[str]:
+        return [entry.name for entry in self._entries]
 
     def _owners(self) -> List[int]:
         """The rank of each shard."""
@@ -301,32 +282,30 @@ def joined_slices(writer: NodeWriter, parts: Sequence[Slices], dtype: int, width
     joined = [
         writer.joined(
             suffix,
-            [tensor.input_name for tensor in tensors],
-            of_type,
+            [Tensor(tensor.input_name, of_type) for tensor in tensors],
             axis=0,
-            _output_shapes=values.shapes([shape]),
+            output_shapes=[shape],
         )
         for suffix, tensors, of_type, shape in (
             ("values", [part.values for part in parts], dtype, (None, width)),
             ("indices", [part.indices for part in parts], _INT64, (None,)),
         )
     ]
-    return Slices(*(TensorRef(node.name, 0) for node in joined))
+    return Slices(*(tensor.ref for tensor in joined))
 
 
 def as_dtype(writer: NodeWriter, indices: TensorRef, dtype: Optional[int]) -> TensorRef:
     """Indices as int32, if those that they replace were."""
     if dtype != _INT32:
         return indices
-    cast = writer.node(
+    cast = writer.call(
         "int32",
         "Cast",
-        [indices.input_name],
-        SrcT=tf.AttrValue(type=_INT64),
-        DstT=tf.AttrValue(type=_INT32),
-        _output_shapes=values.shapes([(None,)]),
+        output_shapes=[(None,)],
+        x=Tensor(indices.input_name, _INT64),
+        DstT=_INT32,
     )
-    return TensorRef(cast.name, 0)
+    return cast.result.ref
 
 
 def _ranks(rule: RowsRule) -> Sequence[int]:

@@ -6,6 +6,7 @@ import abc
 from typing import NamedTuple
 
 from graph_opt.compat import tf
+from graph_opt.graph.op_call import Tensor
 from graph_opt.passes import attribute_values as values
 from graph_opt.passes.node_writer import NodeWriter
 
@@ -15,15 +16,15 @@ _HALF = tf.float16.as_datatype_enum
 
 
 class Received(NamedTuple):
-    """What a rank receives, as NodeDefs spell it.
+    """What a rank receives.
 
     Attributes:
       tensor: The parts from rank 0, 1, ..., one after another.
       splits: int32 [N]. How large each is.
     """
 
-    tensor: str
-    splits: str
+    tensor: Tensor
+    splits: Tensor
 
 
 class Messages(abc.ABC):
@@ -42,45 +43,38 @@ class Messages(abc.ABC):
         self.num_ranks = num_ranks
 
     @abc.abstractmethod
-    def write(
-        self, writer: NodeWriter, tensor: str, splits: str, dtype: int, name: str
-    ) -> Received:
+    def write(self, writer: NodeWriter, tensor: Tensor, splits: Tensor, name: str) -> Received:
         """Writes a message.
 
         Args:
           writer: Collects the nodes.
           tensor: The vector that is sent.
           splits: int32 [N]. How much of it goes to rank 0, 1, ...
-          dtype: Its DataType number.
           name: Name of the message: the same on all ranks, and unique in the graph.
         """
-
-    def _received(self, name: str) -> Received:
-        return Received(name, name + ":1")
 
 
 class HorovodMessages(Messages):
     """Messages through Horovod, whose ranks meet under the last component of a node's name."""
 
-    def write(
-        self, writer: NodeWriter, tensor: str, splits: str, dtype: int, name: str
-    ) -> Received:
+    def write(self, writer: NodeWriter, tensor: Tensor, splits: Tensor, name: str) -> Received:
         """See `Messages`."""
-        if dtype == _BFLOAT16:  # which Horovod does not take
-            carrier = _bitcast(writer, name + "_sent", tensor, dtype, _HALF)
-            received = self.write(writer, carrier, splits, _HALF, name)
-            taken = _bitcast(writer, name + "_taken", received.tensor, _HALF, dtype)
+        if tensor.dtype == _BFLOAT16:  # which Horovod does not take
+            carrier = _bitcast(writer, name + "_sent", tensor, _HALF)
+            received = self.write(writer, carrier, splits, name)
+            taken = _bitcast(writer, name + "_taken", received.tensor, _BFLOAT16)
             return received._replace(tensor=taken)
+        # Not a call: a process that only plans may lack Horovod's library.
         node = writer.node(
             name,
             "HorovodAlltoall",
             [tensor, splits],
-            T=tf.AttrValue(type=dtype),
+            T=tf.AttrValue(type=tensor.dtype),
             ignore_name_scope=tf.AttrValue(b=True),
-            process_set_id=values.integer(0),
+            process_set_id=tf.AttrValue(i=0),
             _output_shapes=values.shapes([(None,), (self.num_ranks,)]),
         )
-        return self._received(node.name)
+        return Received(Tensor(node.name, tensor.dtype), Tensor(node.name + ":1", _INT32))
 
 
 class InProcessMessages(Messages):
@@ -99,32 +93,22 @@ class InProcessMessages(Messages):
         self._group = group
         self._timeout_millis = timeout_millis
 
-    def write(
-        self, writer: NodeWriter, tensor: str, splits: str, dtype: int, name: str
-    ) -> Received:
+    def write(self, writer: NodeWriter, tensor: Tensor, splits: Tensor, name: str) -> Received:
         """See `Messages`."""
-        node = writer.node(
+        call = writer.call(
             name,
             "InProcessAllToAll",
-            [tensor, splits],
-            T=tf.AttrValue(type=dtype),
-            group=tf.AttrValue(s=self._group.encode()),
-            message=tf.AttrValue(s=name.encode()),
-            rank=values.integer(self.rank),
-            size=values.integer(self.num_ranks),
-            timeout_millis=values.integer(self._timeout_millis),
-            _output_shapes=values.shapes([(None,), (self.num_ranks,)]),
+            output_shapes=[(None,), (self.num_ranks,)],
+            tensor=tensor,
+            splits=splits,
+            group=self._group,
+            message=name,
+            rank=self.rank,
+            size=self.num_ranks,
+            timeout_millis=self._timeout_millis,
         )
-        return self._received(node.name)
+        return Received(call.output("received"), call.output("received_splits"))
 
 
-def _bitcast(writer: NodeWriter, suffix: str, tensor: str, dtype: int, to: int) -> str:
-    node = writer.node(
-        suffix,
-        "Bitcast",
-        [tensor],
-        T=tf.AttrValue(type=dtype),
-        type=tf.AttrValue(type=to),
-        _output_shapes=values.shapes([(None,)]),
-    )
-    return str(node.name)
+def _bitcast(writer: NodeWriter, suffix: str, tensor: Tensor, to: int) -> Tensor:
+    return writer.call(suffix, "Bitcast", output_shapes=[(None,)], input=tensor, type=to).result

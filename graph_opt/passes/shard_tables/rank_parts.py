@@ -15,6 +15,7 @@ import numpy as np
 
 from graph_opt.compat import tf
 from graph_opt.compat.stateful_ops import HANDLES, PLACEHOLDERS, VARIABLES
+from graph_opt.graph.op_call import Tensor
 from graph_opt.graph.rewrite import OUTPUT_SHAPES, AttributeEdit, ControlEdit, InputEdit, Rewrite
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.passes import attribute_values as values
@@ -23,6 +24,7 @@ from graph_opt.passes.shard_tables.divided_variables import DividedVariable
 from graph_opt.passes.shard_tables.initial_values import Drawn, drawn, one_number
 from graph_opt.passes.shard_tables.variable_uses import VariableUses, variable_uses
 
+_INT64 = tf.int64.as_datatype_enum
 _DIVIDED = (
     "'{}' is divided among {} ranks, of which this one has {} of {} rows: it can not be read whole "
     "by a node that was added after the session's first run"
@@ -103,7 +105,7 @@ class RankParts:
             self._controls.append(ControlEdit(name, (), (variable.whole,)))
 
     def _writer(self, variable: DividedVariable) -> NodeWriter:
-        writer = NodeWriter(variable.scope, self._view.device(variable.name))
+        writer = NodeWriter(self._view, variable.scope, self._view.device(variable.name))
         writer.nodes = self._nodes
         return writer
 
@@ -131,37 +133,30 @@ class RankParts:
         first = int(rows[0]) if len(rows) else 0
         step = int(rows[1] - rows[0]) if len(rows) > 1 else 1
         limit = first + step * variable.local_rows
-        numbers = [
-            writer.constant("keys/" + name, np.int64(number))
+        numbers: Dict[str, Any] = {
+            name: writer.constant("keys/" + name, np.int64(number))
             for name, number in (("start", first), ("limit", limit), ("delta", step))
-        ]
-        keys = writer.node("keys/range", "Range", numbers, Tidx=_type(tf.int64))
-        writer.node(
-            "keys",
-            "PlaceholderWithDefault",
-            [keys.name],
-            dtype=_type(tf.int64),
-            shape=tf.AttrValue(shape=values.shapes([(None,)]).list.shape[0]),
-        )
+        }
+        keys = writer.call("keys/range", "Range", **numbers).result
+        writer.call("keys", "PlaceholderWithDefault", input=keys, shape=(None,))
 
     def _write_whole(self, writer: NodeWriter, variable: DividedVariable) -> None:
-        dtype = tf.AttrValue(type=variable.dtype)
+        table, at = TensorRef(variable.name, 0), ["loc:@" + variable.name]
         if variable.is_resource:
-            value = writer.node("value", "ReadVariableOp", [variable.name], dtype=dtype)
+            writer.call("value", "ReadVariableOp", _class=at, resource=table, dtype=variable.dtype)
         else:
-            value = writer.node("value", "Identity", [variable.name], T=dtype)
-        value.attr["_class"].CopyFrom(values.colocated([variable.name]))
+            writer.call("value", "Identity", _class=at, input=table)
         text = _DIVIDED.format(
             variable.name, variable.rows.num_ranks, variable.local_rows, variable.shape[0]
         )
         name = variable.whole[len(variable.scope) + 1 :]
         # An op that acts on state, which TensorFlow keeps though nothing reads its outputs.
-        writer.node(
+        writer.call(
             name,
             "Assert",
-            [writer.constant(name + "/never", False), writer.constant(name + "/why", text)],
-            T=tf.AttrValue(list=tf.AttrValue.ListValue(type=[tf.string.as_datatype_enum])),
-            summarize=values.integer(1),
+            condition=writer.constant(name + "/never", False),
+            data=[writer.constant(name + "/why", text)],
+            summarize=1,
         )
 
     def _part(
@@ -182,70 +177,41 @@ class RankParts:
                 self.unread[str(whole)] = variable.name
                 return self._drawn(writer, variable, scope, distribution)
             self.made_whole.append(variable.name)
-        axis = writer.constant(scope + "/axis", np.int32(0))
-        gather = writer.node(
+        gather = writer.call(
             scope + "/rows",
             "GatherV2",
-            [whole.input_name, variable.keys, axis],
-            Tparams=tf.AttrValue(type=variable.dtype),
-            Tindices=_type(tf.int64),
-            Taxis=_type(tf.int32),
-            batch_dims=values.integer(0),
+            params=whole,
+            indices=Tensor(variable.keys, _INT64),
+            axis=writer.constant(scope + "/axis", np.int32(0)),
         )
-        self._one_at_a_time(whole, str(gather.name))
-        return str(gather.name)
+        self._one_at_a_time(whole, gather.name)
+        return gather.name
 
-    def _filled(self, writer: NodeWriter, variable: DividedVariable, scope: str, value: str) -> str:
-        size = writer.node(
-            scope + "/size",
-            "Size",
-            [variable.keys],
-            T=_type(tf.int64),
-            out_type=_type(tf.int32),
-        )
+    def _filled(
+        self, writer: NodeWriter, variable: DividedVariable, scope: str, value: Tensor
+    ) -> str:
+        keys = Tensor(variable.keys, _INT64)
+        size = writer.call(scope + "/size", "Size", input=keys).result
         width = writer.constant(scope + "/width", np.int32(variable.shape[1]))
-        dims = writer.node(
-            scope + "/shape",
-            "Pack",
-            [size.name, width],
-            N=values.integer(2),
-            T=_type(tf.int32),
-            axis=values.integer(0),
-        )
-        return str(
-            writer.node(
-                scope + "/rows",
-                "Fill",
-                [dims.name, value],
-                T=tf.AttrValue(type=variable.dtype),
-                index_type=_type(tf.int32),
-            ).name
-        )
+        dims = writer.call(scope + "/shape", "Pack", values=[size, width]).result
+        return writer.call(scope + "/rows", "Fill", dims=dims, value=value).name
 
     def _drawn(
         self, writer: NodeWriter, variable: DividedVariable, scope: str, found: Drawn
     ) -> str:
-        rows = writer.node(
+        rows = writer.call(
             scope + "/rows",
             "GroupEmbeddingInitialRows",
-            [variable.keys],
-            distribution=tf.AttrValue(s=found.distribution.encode()),
-            first=tf.AttrValue(f=found.first),
-            second=tf.AttrValue(f=found.second),
-            key=values.integer(_stream(variable.name, found)),
-            column=values.integer(0),
-            width=values.integer(variable.shape[1]),
+            rows=Tensor(variable.keys, _INT64),
+            distribution=found.distribution,
+            first=found.first,
+            second=found.second,
+            key=_stream(variable.name, found),
+            width=variable.shape[1],
         )
         if variable.dtype == tf.float32.as_datatype_enum:
-            return str(rows.name)
-        cast = writer.node(
-            scope + "/cast",
-            "Cast",
-            [rows.name],
-            SrcT=_type(tf.float32),
-            DstT=tf.AttrValue(type=variable.dtype),
-        )
-        return str(cast.name)
+            return rows.name
+        return writer.call(scope + "/cast", "Cast", x=rows.result, DstT=variable.dtype).name
 
     def _one_at_a_time(self, whole: TensorRef, gather: str) -> None:
         """Lets a whole initial value be made only once the one before it is no longer needed."""
@@ -280,7 +246,3 @@ class RankParts:
 def _stream(name: str, found: Drawn) -> int:
     text = "{}:{}:{}".format(found.seeds[0], found.seeds[1], name)
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big", signed=True)
-
-
-def _type(dtype: Any) -> Any:
-    return tf.AttrValue(type=dtype.as_datatype_enum)

@@ -9,14 +9,13 @@ The nodes that there are compute the first batch, for steps that do not train, t
 
 from __future__ import annotations
 
-from typing import Iterable, List, Mapping, Sequence
+from typing import Any, Dict, Iterable, List, Mapping, Sequence
 
-from graph_opt.compat import tf
 from graph_opt.compat.op_definitions import value_dtype
 from graph_opt.compat.stateful_ops import RANDOM
-from graph_opt.graph.rewrite import OUTPUT_SHAPES, ControlEdit, InputEdit
-from graph_opt.graph.view import GraphView, Shape, TensorRef, shape_proto
-from graph_opt.passes import attribute_values as values
+from graph_opt.graph.op_call import Tensor
+from graph_opt.graph.rewrite import ControlEdit, InputEdit
+from graph_opt.graph.view import GraphView, Shape, TensorRef
 from graph_opt.passes.node_writer import NodeWriter
 from graph_opt.passes.summed_batches.batch_part import BatchPart
 from graph_opt.passes.summed_batches.gradients import Gradient
@@ -26,6 +25,8 @@ _FRAME = "frame_name"
 _CLASS = "_class"
 # Marks what takes the place of a gradient.
 SUMMED = "_summed_by_graph_opt"
+_SUM: Dict[str, Any] = {SUMMED: True}
+_OF_ANY_LENGTH: Dict[str, Any] = {ANY_LENGTH: True}
 
 
 class BatchCopies:
@@ -119,43 +120,48 @@ class BatchCopies:
     def _add(self, tensor: TensorRef, parts: Sequence[str]) -> str:
         total, dtype = parts[0], self._dtype(tensor)
         for place, part in enumerate(parts[1:], 1):
-            node = self._writer.node(
+            added = self._writer.call(
                 "sum/{}/{}/{}".format(tensor.node, tensor.index, place),
                 "AddV2",
-                [total, part],
                 self._view.device(tensor.node),
-                T=tf.AttrValue(type=dtype),
+                output_shapes=[self._view.shape(tensor)],
+                x=total,
+                y=part,
+                T=dtype,
+                **_SUM,
             )
-            node.attr[OUTPUT_SHAPES].CopyFrom(values.shapes([self._view.shape(tensor)]))
-            node.attr[SUMMED].b = True
-            total = str(node.name)
+            total = added.result
         return total
 
     def _join(self, tensor: TensorRef, parts: Sequence[str]) -> str:
         suffix = "joined/{}/{}".format(tensor.node, tensor.index)
         device = self._view.device(tensor.node)
-        node = self._writer.joined(suffix, parts, self._dtype(tensor), 0, device)
-        shape = self._view.shape(tensor)
-        node.attr[OUTPUT_SHAPES].CopyFrom(values.shapes([_of_any_length(shape)]))
-        node.attr[SUMMED].b = True
+        shape, dtype = self._view.shape(tensor), self._dtype(tensor)
+        joined = self._writer.joined(
+            suffix,
+            [Tensor(part, dtype) for part in parts],
+            axis=0,
+            device=device,
+            output_shapes=[_of_any_length(shape)],
+            **_SUM,
+        )
         if not shape or shape[0] is None:
-            return str(node.name)
-        return self._of_any_length(str(node.name), tensor, suffix)
+            return joined
+        return self._of_any_length(joined, tensor, suffix)
 
-    def _of_any_length(self, joined: str, tensor: TensorRef, suffix: str) -> str:
+    def _of_any_length(self, joined: Tensor, tensor: TensorRef, suffix: str) -> str:
         """Hides the length, as TensorFlow refuses more slices where it has inferred how many."""
         shape = _of_any_length(self._view.shape(tensor))
-        node = self._writer.node(
+        default = self._writer.call(
             suffix + "/any_length",
             "PlaceholderWithDefault",
-            [joined],
             self._view.device(tensor.node),
-            dtype=tf.AttrValue(type=self._dtype(tensor)),
-            shape=tf.AttrValue(shape=shape_proto(shape)),
+            output_shapes=[shape],
+            input=joined,
+            shape=shape,
+            **_OF_ANY_LENGTH,
         )
-        node.attr[ANY_LENGTH].b = True
-        node.attr[OUTPUT_SHAPES].CopyFrom(values.shapes([shape]))
-        return str(node.name)
+        return default.result
 
     def _dtype(self, tensor: TensorRef) -> int:
         dtype = self._view.dtype(tensor)

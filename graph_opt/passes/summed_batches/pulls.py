@@ -65,7 +65,7 @@ def pull(
         if _runs_ahead(view, source, options):
             _pull_ahead(view, source, number, _spec(view, source, next(names), options), pulled)
         else:
-            _pull_in_step(view, source, NodeWriter(scope, ""), pulled)
+            _pull_in_step(view, source, NodeWriter(view, scope, ""), pulled)
     return pulled
 
 
@@ -86,7 +86,7 @@ def _pull_in_step(view: GraphView, source: str, writer: NodeWriter, pulled: Pull
 
 def _pull_ahead(view: GraphView, source: str, number: int, spec: StageSpec, pulled: Pulled) -> None:
     _refuse_chosen(view, source)
-    writer = NodeWriter(spec.name, cpu_of(view.device(source)))
+    writer = NodeWriter(view, spec.name, cpu_of(view.device(source)))
     used = sorted(_outputs(view, source, source))
     inputs: List[str] = []
     before = ""

@@ -66,7 +66,7 @@ def _summed(state: PassState, number: int, options: SessionOptions) -> PassState
     part = batch_part(view, [each.tensor.node for each in gradients])
     scope = free_scope(view, _SCOPE)
     pulled = pull(view, part.sources, number, options, scope)
-    writer = NodeWriter(scope, "")
+    writer = NodeWriter(view, scope, "")
     copies = BatchCopies(view, part, number, pulled.batches, writer)
     copies.write()
     edits: List[InputEdit] = []

@@ -55,7 +55,7 @@ class _Turns:
             own = [name for name in found if name not in ahead and name not in self._sources]
             self._own[place] = dict.fromkeys(own)
         self._own[0] = dict.fromkeys(self._original(name) for name in self._own[1])
-        self._writer = NodeWriter(scope, "")
+        self._writer = NodeWriter(view, scope, "")
         self._gates: Dict[TensorRef, str] = {}
         self._inputs: List[InputEdit] = []
         self._controls: List[ControlEdit] = []

@@ -19,9 +19,10 @@ import numpy as np
 from graph_opt.compat import tf
 from graph_opt.compat.op_definitions import dtype_size, value_dtype
 from graph_opt.config.options import SessionOptions
+from graph_opt.graph.op_call import Tensor
 from graph_opt.graph.rewrite import InputEdit, Rewrite
-from graph_opt.graph.view import shape_proto
-from graph_opt.passes.node_writer import NodeWriter, free_scope
+from graph_opt.graph.view import GraphView, Shape
+from graph_opt.passes.node_writer import NodeWriter, Operand, free_scope
 from graph_opt.passes.pass_state import PassState
 from graph_opt.passes.transfers.dense_transfers import (
     GRADIENTS,
@@ -35,7 +36,6 @@ from graph_opt.reporting.tables import counted
 
 _SCOPE = "pack_dense"
 _PURPOSE = {WEIGHTS: "", GRADIENTS: " for updates"}
-_INT32 = tf.int32.as_datatype_enum
 # TensorFlow's slices of a vector share its memory if they start and end at multiples of this.
 _ALIGNMENT = 64
 
@@ -53,7 +53,7 @@ def pack_dense(state: PassState, options: SessionOptions) -> PassState:
     )
     scope = free_scope(state.view, _SCOPE)
     packs = [
-        _Pack("{}/transfer_{}".format(scope, number), transfer)
+        _Pack(state.view, "{}/transfer_{}".format(scope, number), transfer)
         for number, transfer in enumerate(found.transfers)
     ]
     rewrite = Rewrite(
@@ -71,14 +71,13 @@ def pack_dense(state: PassState, options: SessionOptions) -> PassState:
 class _Pack:
     """The nodes of one message."""
 
-    def __init__(self, scope: str, transfer: DenseTransfer) -> None:
+    def __init__(self, view: GraphView, scope: str, transfer: DenseTransfer) -> None:
         size = dtype_size(transfer.dtype) or 1
         self._parts: List[DensePart] = sorted(
             transfer.parts, key=lambda part: part.size * size % _ALIGNMENT != 0
         )
-        self._dtype = tf.AttrValue(type=value_dtype(transfer.dtype))
-        self._sender = NodeWriter(scope, transfer.source)
-        self._receiver = NodeWriter(scope, transfer.target)
+        self._sender = NodeWriter(view, scope, transfer.source)
+        self._receiver = NodeWriter(view, scope, transfer.target)
 
     def nodes(self) -> List[Any]:
         """The sender's nodes, then the receiver's."""
@@ -97,55 +96,39 @@ class _Pack:
             for use in part.uses
         ]
 
-    def _concatenated(self) -> str:
+    def _concatenated(self) -> Tensor:
         writer = self._sender
         flat = writer.constant("flat", np.array([-1], np.int32))
         vectors = [
-            part.tensor.input_name
+            part.tensor
             if len(part.shape) == 1
-            else self._reshaped(writer, "flat_{}".format(number), part.tensor.input_name, flat)
+            else _reshaped(writer, "flat_{}".format(number), part.tensor, flat)
             for number, part in enumerate(self._parts)
         ]
-        shapes = _shapes((sum(part.size for part in self._parts),))
-        dtype = self._dtype.type
-        node = writer.joined("concat", vectors, dtype, axis=0, _output_shapes=shapes)
-        return str(node.name)
+        size = sum(part.size for part in self._parts)
+        return writer.joined("concat", vectors, axis=0, output_shapes=[(size,)])
 
-    def _taken_out(self, packed: str, number: int, begin: int, part: DensePart) -> None:
+    def _taken_out(self, packed: Tensor, number: int, begin: int, part: DensePart) -> None:
         writer = self._receiver
         is_vector = len(part.shape) == 1
-        ends = [
-            writer.constant("begin_{}".format(number), np.array([begin], np.int32)),
-            writer.constant("size_{}".format(number), np.array([part.size], np.int32)),
-        ]
-        vector = writer.node(
+        vector = writer.call(
             "{}_{}".format("part" if is_vector else "slice", number),
             "Slice",
-            [packed, *ends],
-            T=self._dtype,
-            Index=tf.AttrValue(type=_INT32),
-            _output_shapes=_shapes((part.size,)),
-        ).name
+            output_shapes=[(part.size,)],
+            input=packed,
+            begin=writer.constant("begin_{}".format(number), np.array([begin], np.int32)),
+            size=writer.constant("size_{}".format(number), np.array([part.size], np.int32)),
+        ).result
         if not is_vector:
             shape = writer.constant("shape_{}".format(number), np.array(part.shape, np.int32))
-            self._reshaped(writer, "part_{}".format(number), vector, shape, part.shape)
-
-    def _reshaped(
-        self, writer: NodeWriter, suffix: str, tensor: str, shape: str, known: Any = (None,)
-    ) -> str:
-        node = writer.node(
-            suffix,
-            "Reshape",
-            [tensor, shape],
-            T=self._dtype,
-            Tshape=tf.AttrValue(type=_INT32),
-            _output_shapes=_shapes(known),
-        )
-        return str(node.name)
+            _reshaped(writer, "part_{}".format(number), vector, shape, part.shape)
 
 
-def _shapes(shape: Any) -> Any:
-    return tf.AttrValue(list=tf.AttrValue.ListValue(shape=[shape_proto(shape)]))
+def _reshaped(
+    writer: NodeWriter, suffix: str, tensor: Operand, shape: Tensor, known: Shape = (None,)
+) -> Tensor:
+    call = writer.call(suffix, "Reshape", output_shapes=[known], tensor=tensor, shape=shape)
+    return call.result
 
 
 def _outcome(transfer: DenseTransfer) -> PackedTransfer:

@@ -14,13 +14,12 @@ from typing import AbstractSet, Any, List, NamedTuple, Tuple
 import numpy as np
 
 from graph_opt.compat import tf
+from graph_opt.graph.op_call import Tensor
 from graph_opt.graph.rewrite import InputEdit, Rewrite
-from graph_opt.graph.view import GraphView, TensorRef, shape_proto
+from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.passes.node_writer import NodeWriter
 from graph_opt.passes.transfers.task_transfers import TaskTransfer, TransferKey, task_transfers
 from graph_opt.reporting.outcomes import PackedTransfer
-
-_INT32 = tf.int32.as_datatype_enum
 
 
 class Packing(NamedTuple):
@@ -45,7 +44,7 @@ def pack_transfers(view: GraphView, left_out: AbstractSet[str], scope: str) -> P
     edits: List[InputEdit] = []
     packed: List[PackedTransfer] = []
     for number, (key, group) in enumerate(task_transfers(view, left_out).items()):
-        pack = _Pack("{}/transfer_{}".format(scope, number), key, group)
+        pack = _Pack(view, "{}/transfer_{}".format(scope, number), key, group)
         nodes.extend(pack.nodes())
         edits.extend(pack.edits())
         packed.append(
@@ -57,12 +56,14 @@ def pack_transfers(view: GraphView, left_out: AbstractSet[str], scope: str) -> P
 class _Pack:
     """The nodes of one packed transfer."""
 
-    def __init__(self, scope: str, key: TransferKey, group: List[TaskTransfer]) -> None:
+    def __init__(
+        self, view: GraphView, scope: str, key: TransferKey, group: List[TaskTransfer]
+    ) -> None:
         self._key = key
         self._group = group
         self._scope = scope
-        self._sender = NodeWriter(scope, key.source)
-        self._receiver = NodeWriter(scope, key.target)
+        self._sender = NodeWriter(view, scope, key.source)
+        self._receiver = NodeWriter(view, scope, key.target)
 
     def nodes(self) -> List[Any]:
         """The sender's nodes, then the receiver's."""
@@ -79,49 +80,29 @@ class _Pack:
             for use in transfer.uses
         ]
 
-    def _row_counts(self) -> str:
+    def _row_counts(self) -> Tensor:
         sizes = [
-            self._sender.node(
-                "size_{}".format(i),
-                "Size",
-                [transfer.tensor.input_name],
-                T=tf.AttrValue(type=self._key.dtype),
-                out_type=tf.AttrValue(type=_INT32),
-            ).name
+            self._sender.call("size_{}".format(i), "Size", input=transfer.tensor).result
             for i, transfer in enumerate(self._group)
         ]
-        counts = self._sender.node(
-            "sizes",
-            "Pack",
-            sizes,
-            N=tf.AttrValue(i=len(sizes)),
-            T=tf.AttrValue(type=_INT32),
-            axis=tf.AttrValue(i=0),
-        )
+        counts = self._sender.call("sizes", "Pack", values=sizes).result
         width = int(np.prod(self._key.row, dtype=np.int64))
         if width == 1:
-            return str(counts.name)
+            return counts
         divisor = self._sender.constant("row_size", np.int32(width))
-        rows = self._sender.node(
-            "row_counts", "FloorDiv", [counts.name, divisor], T=tf.AttrValue(type=_INT32)
-        )
-        return str(rows.name)
+        return self._sender.call("row_counts", "FloorDiv", x=counts, y=divisor).result
 
-    def _concat(self) -> str:
-        tensors = [transfer.tensor.input_name for transfer in self._group]
-        return str(self._sender.joined("concat", tensors, self._key.dtype, axis=0).name)
+    def _concat(self) -> Tensor:
+        return self._sender.joined("concat", [each.tensor for each in self._group], axis=0)
 
-    def _split(self, packed: str, rows: str) -> None:
+    def _split(self, packed: Tensor, rows: Tensor) -> None:
         axis = self._receiver.constant("split_axis", np.int32(0))
-        shape = shape_proto((None, *self._key.row))
-        self._receiver.node(
+        self._receiver.call(
             "split",
             "SplitV",
-            [packed, rows, axis],
-            num_split=tf.AttrValue(i=len(self._group)),
-            T=tf.AttrValue(type=self._key.dtype),
-            Tlen=tf.AttrValue(type=_INT32),
-            _output_shapes=tf.AttrValue(
-                list=tf.AttrValue.ListValue(shape=[shape] * len(self._group))
-            ),
+            output_shapes=[(None, *self._key.row)] * len(self._group),
+            value=packed,
+            size_splits=rows,
+            split_dim=axis,
+            num_split=len(self._group),
         )

@@ -27,7 +27,7 @@ class Parts:
     def __init__(self, static: Optional[int]) -> None:
         self.rows = Rows(0, RowCount(BATCH, static))
         self._view = view_of(GRAPH)
-        self._writer = NodeWriter("S", "")
+        self._writer = NodeWriter(self._view, "S", "")
         self.made = RowParts(self._view, self._writer, 3, lambda tensor: tensor.input_name)
 
     def drawn(self) -> List[str]:

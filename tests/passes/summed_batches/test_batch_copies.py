@@ -27,7 +27,7 @@ def copied(
     view = view_of(BEGIN + text)
     part = batch_part(view, [gradient.tensor.node])
     pulled = [{TensorRef("batch", 0): "pull_{}".format(place)} for place in range(1, number)]
-    writer = NodeWriter("S", "")
+    writer = NodeWriter(view, "S", "")
     copies = BatchCopies(view, part, number, pulled, writer)
     copies.write()
     edits = copies.sum(gradient)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 from typing import Dict, Hashable, List, Optional, Sequence, Tuple
 
+from graph_opt.graph.op_call import Call
 from graph_opt.graph.view import GraphView
-from graph_opt.passes import attribute_values as values
 from graph_opt.passes.fusion.candidates import Candidate, Member
 from graph_opt.passes.fusion.deferred import Need, ShardInputs, needs_of
 from graph_opt.passes.fusion.dynamic_rows import write_dynamic_rows
-from graph_opt.passes.fusion.group_nodes import Columns, GroupNodes
+from graph_opt.passes.fusion.group_nodes import Columns, GroupNodes, colocated
 from graph_opt.passes.fusion.placement import Placement
-from graph_opt.passes.fusion.update_nodes import update_node
+from graph_opt.passes.fusion.update_nodes import update_arguments
 from graph_opt.passes.tasks import runs_on_cpu, task_of
 from graph_opt.rules.optimizers.sparse_update import SparseUpdate
 
@@ -57,38 +57,36 @@ class Local(Placement):
 
     def write_lookup(
         self, nodes: GroupNodes, members: Sequence[Member], columns: Optional[Columns]
-    ) -> str:
+    ) -> Call:
         """See `Placement`."""
         write_dynamic_rows(nodes, members, self.tables)
         shared = nodes.group_op(members, self.tables, columns)
         is_resource = members[0].candidate.lookup.tables[0].is_resource
-        attributes = dict(shared.attributes)
-        if not is_resource:
-            attributes["table_dtypes"] = values.types(shared.shard_dtypes)
-            attributes["_class"] = values.colocated(shared.shards)
-        node = nodes.writer("lookup", self.tables).node(
+        return nodes.writer("lookup", self.tables).call(
             "pooled",
             "ResourceGroupEmbeddingLookup" if is_resource else "GroupEmbeddingLookup",
-            shared.shards + shared.inputs,
+            output_shapes=nodes.pooled_shapes(members, columns),
+            tables=shared.tables,
             pooled_dtypes=nodes.pooled_dtypes(members, columns),
-            _output_shapes=nodes.pooled_shapes(members, columns),
-            **attributes,
+            **shared.inputs,
+            **shared.attributes,
+            **colocated(shared.shards, is_resource),
         )
-        return str(node.name)
 
-    def write_to_date(self, nodes: GroupNodes, members: Sequence[Member], lookup: str) -> None:
+    def write_to_date(self, nodes: GroupNodes, members: Sequence[Member], lookup: Call) -> None:
         """See `Placement`."""
         for need, late in _by_need(nodes, members).items():
             shared = nodes.group_op(late, self.tables)
             shards = ShardInputs(shared.shards, nodes.deferred, need)
-            to_date = nodes.writer("to_date", self.tables).node(
+            to_date = nodes.writer("to_date", self.tables).call(
                 "rows",
                 shards.op("GroupEmbeddingBringToDate"),
-                shards.inputs + shared.inputs,
+                **shards.inputs,
+                **shared.inputs,
                 **shared.attributes,
                 **shards.attributes_of_rows,
             )
-            nodes.named(lookup).input.append("^" + to_date.name)
+            lookup.node.input.append("^" + to_date.name)
 
     def write_update(
         self,
@@ -103,23 +101,21 @@ class Local(Placement):
         shared = nodes.group_op(members, self.tables, columns, of_gradients=True)
         is_resource = members[0].candidate.lookup.tables[0].is_resource
         writer = nodes.writer("update", self.tables)
-        optimizer = update_node(
+        optimizer = update_arguments(
             writer, shared.shards, updates, nodes.deferred, with_own=self.takes_own_powers
         )
-        gradients = nodes.pooled_gradients(members, self.tables, columns)
-        attributes = dict(shared.attributes)
-        if not is_resource:
-            attributes["_class"] = values.colocated(shared.shards)
-        node = writer.node(
+        apply = writer.call(
             "apply",
             "ResourceGroupEmbeddingApply" if is_resource else "GroupEmbeddingApply",
-            [*shared.shards, *optimizer.inputs, *shared.inputs, *gradients]
-            + ["^" + source for source in controls],
-            num_gradients=values.integer(len(gradients)),
-            **attributes,
-            **optimizer.attributes,
+            waits_for=controls,
+            tables=shared.tables,
+            gradients=nodes.pooled_gradients(members, self.tables, columns),
+            **shared.inputs,
+            **shared.attributes,
+            **optimizer,
+            **colocated(shared.shards, is_resource),
         )
-        return {shard: str(node.name) for shard in shared.shards}
+        return {shard: apply.name for shard in shared.shards}
 
 
 def _by_need(nodes: GroupNodes, members: Sequence[Member]) -> Dict[Need, List[Member]]:

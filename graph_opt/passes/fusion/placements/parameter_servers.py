@@ -12,9 +12,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Dict, Hashable, List, NamedTuple, Optional, Sequence, Tuple
 
-from graph_opt.compat import tf
-from graph_opt.graph.view import GraphView
-from graph_opt.passes import attribute_values as values
+from graph_opt.graph.op_call import Call, Tensor
+from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.passes.fusion.candidates import Candidate, Member
 from graph_opt.passes.fusion.deferred import ShardInputs, needs_of
 from graph_opt.passes.fusion.dynamic_rows import write_insert
@@ -22,18 +21,16 @@ from graph_opt.passes.fusion.group_nodes import (
     Columns,
     GroupNodes,
     GroupOp,
-    output_name,
+    colocated,
 )
 from graph_opt.passes.fusion.placement import Placement
-from graph_opt.passes.fusion.update_nodes import update_node
+from graph_opt.passes.fusion.update_nodes import update_arguments
 from graph_opt.passes.node_writer import NodeWriter
 from graph_opt.passes.tasks import task_of
 from graph_opt.rules.optimizers.sparse_update import SparseUpdate
 
 # What must be the same for the bags of a lookup to be those of an update.
 _OF_LOOKUPS = (
-    "num_lookups",
-    "id_dtypes",
     "lookup_tables",
     "table_names",
     "table_shards",
@@ -102,7 +99,7 @@ class ParameterServers(Placement):
 
     def write_lookup(
         self, nodes: GroupNodes, members: Sequence[Member], columns: Optional[Columns]
-    ) -> str:
+    ) -> Call:
         """See `Placement`."""
         table = members[0].candidate.lookup.tables[0]
         worker = nodes.writer("lookup", self.worker)
@@ -110,40 +107,41 @@ class ParameterServers(Placement):
         servers = _servers(shared)
         of_servers = _server_attributes(shared, servers)
         inserts = _inserts(worker, members)
-        prepare = worker.node(
+        prepare = worker.call(
             "prepare",
             "GroupEmbeddingPrepare",
-            shared.inputs + inserts,
-            num_inserts=values.integer(len(inserts)),
-            table_widths=values.integers(shared.table_widths),
-            shard_rows=values.integers(shared.shard_rows),
-            _output_shapes=values.shapes([(None,)] * (len(servers) + 1) + [(len(shared.shards),)]),
+            output_shapes=[(None,)] * (len(servers) + 1) + [(len(shared.shards),)],
+            insert=inserts,
+            table_widths=shared.table_widths,
+            shard_rows=shared.shard_rows,
+            **shared.inputs,
             **of_servers,
             **shared.attributes,
         )
+        requests = prepare.outputs("requests")
+        if not inserts:
+            nodes.requests[_what_is_asked(shared, of_servers, self.worker)] = requests
         rows = [
-            _gather(nodes, shared, server, output_name(prepare.name, number), table.is_resource)
-            for number, server in enumerate(servers)
+            _gather(nodes, shared, server, request, table.is_resource)
+            for server, request in zip(servers, requests)
         ]
-        combine = worker.node(
+        return worker.call(
             "pooled",
             "GroupEmbeddingCombine",
-            rows
-            + [output_name(prepare.name, len(servers) + place) for place in (0, 1)]
-            + shared.inputs,
-            T=tf.AttrValue(type=table.dtype),
+            output_shapes=nodes.pooled_shapes(members, columns),
+            rows=rows,
+            inverse=prepare.output("inverse"),
+            counts=prepare.output("counts"),
             pooled_dtypes=nodes.pooled_dtypes(members, columns),
-            table_widths=values.integers(shared.table_widths),
-            _output_shapes=nodes.pooled_shapes(members, columns),
+            table_widths=shared.table_widths,
+            **shared.inputs,
             **of_servers,
             **shared.attributes,
         )
-        return str(combine.name)
 
-    def write_to_date(self, nodes: GroupNodes, members: Sequence[Member], lookup: str) -> None:
+    def write_to_date(self, nodes: GroupNodes, members: Sequence[Member], lookup: Call) -> None:
         """See `Placement`."""
-        combine = nodes.named(lookup)
-        for name in combine.input[: combine.attr["num_servers"].i]:
+        for name in lookup.node.input[: lookup.node.attr["num_servers"].i]:
             _bring_to_date(nodes, nodes.named(name))
 
     def write_update(
@@ -158,31 +156,30 @@ class ParameterServers(Placement):
         worker = nodes.writer("update", self.worker)
         shared = nodes.group_op(members, self.worker, columns, of_gradients=True)
         servers = _servers(shared)
-        gradients = nodes.pooled_gradients(members, self.worker, columns)
-        waits = [wait for member in members for wait in member.candidate.waits_for_rows]
-        requests = _requests(nodes, shared, servers, self.worker)
-        pack = worker.node(
+        of_servers = _server_attributes(shared, servers)
+        asked = _what_is_asked(shared, of_servers, self.worker)
+        pack = worker.call(
             "pack",
             "GroupEmbeddingPackGradients",
-            [*shared.inputs, *gradients, *requests, *waits],
-            num_gradients=values.integer(len(gradients)),
-            num_requests=values.integer(len(requests)),
-            shard_rows=values.integers(shared.shard_rows),
-            num_under_way=values.integer(int(nodes.answers)),
-            _output_shapes=values.shapes([(None,)] * len(servers) + [()] * nodes.answers),
-            **_server_attributes(shared, servers),
+            output_shapes=[(None,)] * len(servers) + [()] * nodes.answers,
+            waits_for=[wait for member in members for wait in member.candidate.waits_for_rows],
+            gradients=nodes.pooled_gradients(members, self.worker, columns),
+            requests=nodes.requests.get(asked, []),
+            shard_rows=shared.shard_rows,
+            num_under_way=int(nodes.answers),
+            **shared.inputs,
+            **of_servers,
             **shared.attributes,
         )
         is_resource = members[0].candidate.lookup.tables[0].is_resource
         made: Dict[str, str] = {}
-        for number, server in enumerate(servers):
-            update = output_name(pack.name, number)
+        for server, update in zip(servers, pack.outputs("updates")):
             node = _apply(nodes, shared, server, update, updates, is_resource, controls)
             made.update((shared.shards[shard], node) for shard in server.shards)
         return made
 
 
-def _inserts(writer: NodeWriter, members: Sequence[Member]) -> List[str]:
+def _inserts(writer: NodeWriter, members: Sequence[Member]) -> List[Tensor]:
     """For each dynamic table, whether keys without a row get one; empty if they do.
 
     It is the same for all lookups of a group.
@@ -194,34 +191,29 @@ def _inserts(writer: NodeWriter, members: Sequence[Member]) -> List[str]:
     return [insert] * len({candidate.tables for candidate in dynamic})
 
 
-def _requests(
-    nodes: GroupNodes, shared: GroupOp, servers: Sequence[_Server], worker: str
-) -> List[str]:
-    """What a lookup of the same ids asked the servers for, if one is written; else nothing."""
-    wanted = {**shared.attributes, **_server_attributes(shared, servers)}
-    for node in nodes.nodes:
-        if node.op != "GroupEmbeddingPrepare" or node.device != worker:
-            continue
-        if list(node.input) != shared.inputs:  # of dynamic tables there may be more
-            continue
-        if all(node.attr[name] == value for name, value in wanted.items() if name in _OF_LOOKUPS):
-            return [output_name(node.name, number) for number in range(len(servers))]
-    return []
+def _what_is_asked(shared: GroupOp, of_servers: Dict[str, Any], worker: str) -> Hashable:
+    """What is the same for a lookup and an update that ask servers for the same bags."""
+    attributes = {**shared.attributes, **of_servers}
+    inputs = tuple(tuple(tensors) for tensors in shared.inputs.values())
+    return worker, inputs, tuple(str(attributes[name]) for name in _OF_LOOKUPS)
 
 
 def _gather(
-    nodes: GroupNodes, shared: GroupOp, server: _Server, request: str, is_resource: bool
-) -> str:
+    nodes: GroupNodes, shared: GroupOp, server: _Server, request: Tensor, is_resource: bool
+) -> Tensor:
     shards = [shared.shards[shard] for shard in server.shards]
-    node = nodes.writer("gather", server.device).node(
-        "rows",
-        "ResourceGroupEmbeddingGather" if is_resource else "GroupEmbeddingGather",
-        [*shards, request],
-        T=tf.AttrValue(type=shared.shard_dtypes[0]),
-        _output_shapes=values.shapes([(None,)]),
-        **_of_shards(shards, is_resource),
+    return (
+        nodes.writer("gather", server.device)
+        .call(
+            "rows",
+            "ResourceGroupEmbeddingGather" if is_resource else "GroupEmbeddingGather",
+            output_shapes=[(None,)],
+            request=request,
+            T=shared.shard_dtypes[0],
+            **_of_shards(shards, is_resource),
+        )
+        .result
     )
-    return str(node.name)
 
 
 def _bring_to_date(nodes: GroupNodes, gather: Any) -> None:
@@ -229,12 +221,12 @@ def _bring_to_date(nodes: GroupNodes, gather: Any) -> None:
     shards, request = list(gather.input[:-1]), gather.input[-1]
     for need in needs_of(shards, nodes.deferred):
         late = ShardInputs(shards, nodes.deferred, need)
-        to_date = nodes.writer("to_date", gather.device).node(
+        to_date = nodes.writer("to_date", gather.device).call(
             "rows",
             late.op("GroupEmbeddingBringPackedToDate"),
-            [*late.inputs, request],
-            num_shards=values.integer(len(shards)),
-            table_names=values.texts(shards),
+            request=Tensor(request),
+            table_names=shards,
+            **late.inputs,
             **late.attributes_of_rows,
         )
         gather.input.append("^" + to_date.name)
@@ -244,24 +236,24 @@ def _apply(
     nodes: GroupNodes,
     shared: GroupOp,
     server: _Server,
-    update: str,
+    update: Tensor,
     updates: Dict[str, SparseUpdate],
     is_resource: bool,
     controls: Sequence[str],
 ) -> str:
     writer: NodeWriter = nodes.writer("apply", server.device)
     shards = [shared.shards[shard] for shard in server.shards]
-    optimizer = update_node(writer, shards, updates, nodes.deferred, with_own=True)
+    optimizer = update_arguments(writer, shards, updates, nodes.deferred, with_own=True)
     kind = "ResourceGroupEmbeddingApplyPacked" if is_resource else "GroupEmbeddingApplyPacked"
-    node = writer.node(
+    return writer.call(
         "rows",
         kind,
-        [*shards, *optimizer.inputs, update, *("^" + source for source in controls)],
-        num_answers=values.integer(int(nodes.answers)),
+        waits_for=controls,
+        update=update,
+        num_answers=int(nodes.answers),
+        **optimizer,
         **_of_shards(shards, is_resource),
-        **optimizer.attributes,
-    )
-    return str(node.name)
+    ).name
 
 
 def _servers(shared: GroupOp) -> List[_Server]:
@@ -275,13 +267,14 @@ def _servers(shared: GroupOp) -> List[_Server]:
 def _server_attributes(shared: GroupOp, servers: Sequence[_Server]) -> Dict[str, Any]:
     numbers = {shard: number for number, server in enumerate(servers) for shard in server.shards}
     return dict(
-        shard_servers=values.integers([numbers[shard] for shard in range(len(shared.shards))]),
-        num_servers=values.integer(len(servers)),
+        shard_servers=[numbers[shard] for shard in range(len(shared.shards))],
+        num_servers=len(servers),
     )
 
 
 def _of_shards(shards: Sequence[str], is_resource: bool) -> Dict[str, Any]:
-    attributes = dict(num_shards=values.integer(len(shards)), table_names=values.texts(shards))
-    if not is_resource:
-        attributes["_class"] = values.colocated(shards)
-    return attributes
+    return dict(
+        tables=[TensorRef(shard, 0) for shard in shards],
+        table_names=list(shards),
+        **colocated(shards, is_resource),
+    )

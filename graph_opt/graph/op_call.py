@@ -1,0 +1,208 @@
+"""A node written as a call of its op: inputs and attributes by name, the rest by its definition.
+
+An OpDef says which attributes follow from the inputs: the dtypes `T`, the lengths `N`, and lists of
+dtypes. As in TensorFlow's generated functions, only the others are given.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any, Dict, List, Mapping, NamedTuple, Sequence
+
+from graph_opt.compat import tf
+from graph_opt.compat.op_definitions import input_lengths, op_definition, output_arguments
+from graph_opt.graph.view import GraphView, TensorRef, shape_proto
+
+_UNKNOWN = 0  # DT_INVALID
+
+
+class Tensor(str):
+    """A tensor as NodeDefs spell it, `node` or `node:index`.
+
+    Attributes:
+      dtype: The DataType number of its values; 0 if that is unknown.
+    """
+
+    dtype: int
+
+    def __new__(cls, text: str, dtype: int = _UNKNOWN) -> Tensor:
+        """See the class."""
+        made = super().__new__(cls, text)
+        made.dtype = dtype
+        return made
+
+    @property
+    def ref(self) -> TensorRef:
+        """The node and the number of its output."""
+        return TensorRef.parse(self)
+
+
+class Call(NamedTuple):
+    """A node that was written.
+
+    Attributes:
+      node: Its NodeDef, which may still be changed.
+    """
+
+    node: Any
+
+    @property
+    def name(self) -> str:
+        """The node's name."""
+        return str(self.node.name)
+
+    def outputs(self, name: str) -> List[Tensor]:
+        """The tensors of the output that the op's definition calls `name`; often just one.
+
+        Raises:
+          ValueError: The op has no such output.
+        """
+        first = 0
+        for argument, dtypes in output_arguments(self.node).items():
+            if argument == name:
+                return [self._tensor(first + i, dtype) for i, dtype in enumerate(dtypes)]
+            first += len(dtypes)
+        raise ValueError("op '{}' has no output '{}'".format(self.node.op, name))
+
+    def output(self, name: str) -> Tensor:
+        """The tensor of an output that is no list."""
+        (tensor,) = self.outputs(name)
+        return tensor
+
+    @property
+    def result(self) -> Tensor:
+        """The tensor of an op that has one output."""
+        (dtypes,) = output_arguments(self.node).values()
+        (dtype,) = dtypes
+        return self._tensor(0, dtype)
+
+    def _tensor(self, index: int, dtype: int) -> Tensor:
+        return Tensor(TensorRef(self.node.name, index).input_name, dtype)
+
+
+def call_op(op: str, name: str, arguments: Mapping[str, Any], device: str = "") -> Call:
+    """Writes a node that calls an op.
+
+    Args:
+      op: The op, which must be registered.
+      name: The node's name.
+      arguments: By the names in the op's definition: a `Tensor` for each input, or a list of them;
+        the attributes that neither follow from the inputs nor keep their default, as plain values
+        (DataType numbers, tuples for shapes) or as AttrValues. Names that begin with `_` are
+        attributes that every node may have.
+      device: The node's device.
+
+    Raises:
+      ValueError: The op is not registered, or an argument is missing, unknown or contradicts
+        another one.
+
+    Example:
+      >>> ids = Tensor("ids", tf.int32.as_datatype_enum)
+      >>> print(call_op("Cast", "ids/int64", {"x": ids, "DstT": tf.int64.as_datatype_enum}).name)
+      ids/int64
+    """
+    definition = op_definition(op)
+    if definition is None:
+        raise ValueError("op '{}' is not registered".format(op))
+    left = dict(arguments)
+    node = tf.NodeDef(name=name, op=op, device=device)
+    inferred = _Inferred(op)
+    for argument in definition.input_arg:
+        if argument.name not in left:
+            raise ValueError("op '{}' needs input '{}'".format(op, argument.name))
+        given = left.pop(argument.name)
+        tensors = given if isinstance(given, list) else [given]
+        if not (argument.number_attr or argument.type_list_attr) and len(tensors) != 1:
+            raise ValueError("op '{}' takes one '{}'".format(op, argument.name))
+        node.input.extend(tensors)
+        inferred.add(argument, tensors)
+    kinds = {attribute.name: attribute.type for attribute in definition.attr}
+    for key, value in {**inferred.values, **left}.items():
+        if key not in kinds and not key.startswith("_"):
+            raise ValueError("op '{}' has no argument '{}'".format(op, key))
+        node.attr[key].CopyFrom(attribute_value(value, kinds.get(key, "")))
+    for attribute in definition.attr:
+        if attribute.name not in node.attr and not attribute.HasField("default_value"):
+            raise ValueError("op '{}' needs attribute '{}'".format(op, attribute.name))
+    return Call(node)
+
+
+def inputs_by_name(view: GraphView, name: str) -> Dict[str, Any]:
+    """The inputs of a node of a graph, by their names in the definition of its op.
+
+    Raises:
+      KeyError: The op is not registered.
+    """
+    found: Dict[str, Any] = {}
+    tensors = iter(view.inputs(name))
+    for argument, length in input_lengths(view.nodes[name]).items():
+        found[argument] = list(itertools.islice(tensors, length))
+    return found
+
+
+class _Inferred:
+    """Attributes that follow from inputs."""
+
+    def __init__(self, op: str) -> None:
+        self._op = op
+        self.values: Dict[str, Any] = {}
+
+    def add(self, argument: Any, tensors: Sequence[str]) -> None:
+        dtypes = [getattr(tensor, "dtype", _UNKNOWN) for tensor in tensors]
+        if argument.number_attr:
+            self._set(argument.number_attr, len(tensors))
+        if argument.type_list_attr and _UNKNOWN not in dtypes:
+            self._set(argument.type_list_attr, dtypes)
+        if argument.type_attr:
+            for dtype in dtypes:
+                if dtype != _UNKNOWN:
+                    self._set(argument.type_attr, dtype)
+
+    def _set(self, key: str, value: Any) -> None:
+        if self.values.setdefault(key, value) != value:
+            raise ValueError(
+                "the inputs of op '{}' disagree on '{}': {} and {}".format(
+                    self._op, key, self.values[key], value
+                )
+            )
+
+
+def attribute_value(value: Any, kind: str = "") -> Any:
+    """The AttrValue of a plain value.
+
+    Args:
+      value: A plain value; an AttrValue is returned as it is.
+      kind: The attribute's type in an OpDef, e.g. `list(int)`; empty: as the value's type has it.
+    """
+    if isinstance(value, tf.AttrValue):
+        return value
+    element = kind[5:-1] if kind.startswith("list(") else kind
+    if (isinstance(value, (list, tuple)) and element != "shape") or kind.startswith("list("):
+        field = _FIELDS.get(element) or _field_of(value[0])
+        listed = [_plain(one, field) for one in value]
+        return tf.AttrValue(list=tf.AttrValue.ListValue(**{field: listed}))
+    field = _FIELDS.get(element) or _field_of(value)
+    return tf.AttrValue(**{field: _plain(value, field)})
+
+
+_FIELDS = {
+    "int": "i",
+    "float": "f",
+    "bool": "b",
+    "string": "s",
+    "type": "type",
+    "shape": "shape",
+    "tensor": "tensor",
+}
+
+
+def _field_of(value: Any) -> str:
+    if isinstance(value, bool):
+        return "b"
+    return "i" if isinstance(value, int) else "s"
+
+
+def _plain(value: Any, field: str) -> Any:
+    if field == "shape":
+        return shape_proto(value)
+    return value.encode("utf-8") if isinstance(value, str) else value
