@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Callable, Generator, Iterator, List
+from typing import Any, Callable, Generator, Iterator, List
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
@@ -91,6 +91,14 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object) -> None:
+    """Says by what a worker process was ended that did not end by itself."""
+    if error:
+        code = node.gateway._io.popen.wait(timeout=60)
+        print("\n{} ended with exit code {}".format(node.gateway.id, code), flush=True)
 
 
 @pytest.fixture(autouse=True)

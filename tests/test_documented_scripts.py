@@ -11,7 +11,7 @@ import pytest
 
 import graph_opt
 from graph_opt.compat import tf
-from tests.processes import start_process
+from tests.processes import kill, start_process
 from tests.session.parameter_servers import free_addresses
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -68,8 +68,7 @@ def test_the_server_on_the_page_has_the_ops() -> None:
             session.run(tf.global_variables_initializer())
             assert session.run(pooled).tolist() == [[1.0, 1.0]]
     finally:
-        server.kill()
-        server.join()
+        kill(server)
 
 
 def serve(address: str) -> None:

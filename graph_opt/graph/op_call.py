@@ -7,7 +7,7 @@ dtypes. As in TensorFlow's generated functions, only the others are given.
 from __future__ import annotations
 
 import itertools
-from typing import Any, Dict, List, Mapping, NamedTuple, Sequence
+from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Sequence, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.compat.op_definitions import input_lengths, op_definition, output_arguments
@@ -104,26 +104,16 @@ def call_op(op: str, name: str, arguments: Mapping[str, Any], device: str = "") 
     definition = op_definition(op)
     if definition is None:
         raise ValueError("op '{}' is not registered".format(op))
-    left = dict(arguments)
     node = tf.NodeDef(name=name, op=op, device=device)
-    inferred = _Inferred(op)
+    left = dict(arguments)
+    inferred: Dict[str, Any] = {}
     for argument in definition.input_arg:
-        if argument.name not in left:
-            raise ValueError("op '{}' needs input '{}'".format(op, argument.name))
-        given = left.pop(argument.name)
-        tensors = given if isinstance(given, list) else [given]
-        if not (argument.number_attr or argument.type_list_attr) and len(tensors) != 1:
-            raise ValueError("op '{}' takes one '{}'".format(op, argument.name))
+        tensors = _tensors_of(op, argument, left)
         node.input.extend(tensors)
-        inferred.add(argument, tensors)
-    kinds = {attribute.name: attribute.type for attribute in definition.attr}
-    for key, value in {**inferred.values, **left}.items():
-        if key not in kinds and not key.startswith("_"):
-            raise ValueError("op '{}' has no argument '{}'".format(op, key))
-        node.attr[key].CopyFrom(attribute_value(value, kinds.get(key, "")))
-    for attribute in definition.attr:
-        if attribute.name not in node.attr and not attribute.HasField("default_value"):
-            raise ValueError("op '{}' needs attribute '{}'".format(op, attribute.name))
+        for key, value in _inferred_from(argument, tensors):
+            if inferred.setdefault(key, value) != value:
+                raise _disagreement(op, key, inferred[key], value)
+    _set_attributes(node, definition, inferred, left)
     return Call(node)
 
 
@@ -140,31 +130,53 @@ def inputs_by_name(view: GraphView, name: str) -> Dict[str, Any]:
     return found
 
 
-class _Inferred:
-    """Attributes that follow from inputs."""
+def _tensors_of(op: str, argument: Any, left: Dict[str, Any]) -> List[str]:
+    """Takes the tensors of an input out of what is left of the arguments."""
+    if argument.name not in left:
+        raise ValueError("op '{}' needs input '{}'".format(op, argument.name))
+    given = left.pop(argument.name)
+    tensors = list(given) if isinstance(given, list) else [given]
+    if not (argument.number_attr or argument.type_list_attr) and len(tensors) != 1:
+        raise ValueError("op '{}' takes one tensor as '{}'".format(op, argument.name))
+    for dtype in filter(None, map(_dtype, tensors)):
+        if argument.type and dtype != argument.type:
+            raise _disagreement(op, argument.name, argument.type, dtype)
+    return tensors
 
-    def __init__(self, op: str) -> None:
-        self._op = op
-        self.values: Dict[str, Any] = {}
 
-    def add(self, argument: Any, tensors: Sequence[str]) -> None:
-        dtypes = [getattr(tensor, "dtype", _UNKNOWN) for tensor in tensors]
-        if argument.number_attr:
-            self._set(argument.number_attr, len(tensors))
-        if argument.type_list_attr and _UNKNOWN not in dtypes:
-            self._set(argument.type_list_attr, dtypes)
-        if argument.type_attr:
-            for dtype in dtypes:
-                if dtype != _UNKNOWN:
-                    self._set(argument.type_attr, dtype)
+def _inferred_from(argument: Any, tensors: Sequence[str]) -> Iterator[Tuple[str, Any]]:
+    """The attributes that follow from the tensors of an input, as far as dtypes are known."""
+    dtypes = [_dtype(tensor) for tensor in tensors]
+    if argument.number_attr:
+        yield argument.number_attr, len(tensors)
+    if argument.type_list_attr and _UNKNOWN not in dtypes:
+        yield argument.type_list_attr, dtypes
+    if argument.type_attr:
+        yield from ((argument.type_attr, dtype) for dtype in dtypes if dtype != _UNKNOWN)
 
-    def _set(self, key: str, value: Any) -> None:
-        if self.values.setdefault(key, value) != value:
-            raise ValueError(
-                "the inputs of op '{}' disagree on '{}': {} and {}".format(
-                    self._op, key, self.values[key], value
-                )
-            )
+
+def _set_attributes(
+    node: Any, definition: Any, inferred: Dict[str, Any], given: Dict[str, Any]
+) -> None:
+    kinds = {attribute.name: attribute.type for attribute in definition.attr}
+    for key, value in {**inferred, **given}.items():
+        if key not in kinds and not key.startswith("_"):
+            raise ValueError("op '{}' has no argument '{}'".format(node.op, key))
+        node.attr[key].CopyFrom(attribute_value(value, kinds.get(key, "")))
+        if key in inferred and node.attr[key] != attribute_value(inferred[key], kinds[key]):
+            raise _disagreement(node.op, key, inferred[key], value)
+    for attribute in definition.attr:
+        if attribute.name not in node.attr and not attribute.HasField("default_value"):
+            raise ValueError("op '{}' needs attribute '{}'".format(node.op, attribute.name))
+
+
+def _dtype(tensor: str) -> int:
+    return int(getattr(tensor, "dtype", _UNKNOWN))
+
+
+def _disagreement(op: str, key: str, one: Any, other: Any) -> ValueError:
+    text = "the arguments of op '{}' disagree on '{}': {} and {}"
+    return ValueError(text.format(op, key, one, other))
 
 
 def attribute_value(value: Any, kind: str = "") -> Any:

@@ -14,6 +14,7 @@ from tests.conftest import MadeOnce
 from tests.deeprec.zoo_scripts import write_data, write_parquet
 from tests.forked_programs import Ended, Forked, run_forked, run_script, start_graph_opt
 from tests.horovod_processes import NEEDS_HOROVOD
+from tests.processes import kill
 from tests.session.parameter_servers import free_addresses
 from tools.bench.deeprec.scripts import (
     DATA_SETS,
@@ -194,8 +195,7 @@ def test_a_script_trains_in_a_cluster_and_evaluates_afterwards(
         ended = tasks["chief"].wait()
     finally:  # Servers serve until they are ended, and workers wait for their chief's.
         for started in tasks.values():
-            started.process.kill()
-            started.process.join()
+            kill(started.process)
     assert ended.returncode == 0 and "Training completed." in ended.stdout, ended.stderr
     assert "lookups run ahead of the step" in ended.stderr
     flags = [*(EV if model == "dlrm" else ()), "--steps", "40", "--export", "model"]

@@ -15,6 +15,7 @@ from graph_opt.ops.dynamic_table import apply_to_keys
 from graph_opt.sharding.initializers import Constant
 from tests.dynamic.saved_tables import KEYS, WIDTH, Model, saved_by
 from tests.forked_programs import Forked
+from tests.processes import kill
 
 MANY = 200_000
 
@@ -220,8 +221,7 @@ def test_a_killed_process_leaves_the_last_checkpoint_whole(tmp_path: Path) -> No
     program = Forked(save_forever, [str(tmp_path)], tmp_path)
     while not (tmp_path / "second").exists():
         assert program.process.is_alive()
-    program.process.kill()
-    program.process.join()
+    kill(program.process)
     path = tf.train.latest_checkpoint(str(tmp_path))
     model = Model(slots=False)
     saver = tf.train.Saver([model.parts[0]])

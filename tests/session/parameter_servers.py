@@ -10,7 +10,7 @@ from typing import Any, Dict, Iterator, List
 
 import graph_opt
 from graph_opt.compat import tf
-from tests.processes import pipe, start_process
+from tests.processes import kill, pipe, start_process
 
 START_SECONDS = 300
 
@@ -68,8 +68,7 @@ class ParameterServer:
 
     def kill(self) -> None:
         """Ends the process abruptly, as if its machine were lost."""
-        self._process.kill()
-        self._process.join()
+        kill(self._process)
         self._messages.close()
 
 

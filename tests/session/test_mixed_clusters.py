@@ -12,7 +12,7 @@ import pytest
 
 import graph_opt
 from graph_opt.compat import tf
-from tests.processes import pipe, start_process
+from tests.processes import kill, pipe, start_process
 from tests.session.deferred_model import ModelOptions, assert_same
 from tests.session.deferred_sessions import assert_deferred, fused_config
 from tests.session.fed_worker import FedWorker, Opened, serve_fed_worker, stock_session
@@ -44,8 +44,7 @@ class OtherWorker:
         return self._answer()
 
     def kill(self) -> None:
-        self._process.kill()
-        self._process.join()
+        kill(self._process)
 
     def _answer(self) -> Any:
         assert self._messages.poll(START_SECONDS), "a worker that does not answer"

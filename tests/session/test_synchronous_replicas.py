@@ -11,7 +11,7 @@ import pytest
 
 import graph_opt
 from graph_opt.compat import tf
-from tests.processes import pipe, start_process
+from tests.processes import kill, pipe, start_process
 from tests.session.parameter_servers import free_addresses
 
 SERVERS = WORKERS = 2
@@ -103,8 +103,7 @@ def run(wanted: Any) -> Any:
         assert messages.poll(LIMIT_SECONDS), "the workers do not come to {} steps".format(STEPS)
         return messages.recv()
     finally:
-        process.kill()
-        process.join()
+        kill(process)
 
 
 @pytest.mark.slow
