@@ -14,7 +14,8 @@ from __future__ import annotations
 from typing import AbstractSet, Dict, List, Mapping, Optional, Tuple
 
 from graph_opt.compat.op_definitions import takes_reference
-from graph_opt.graph.rewrite import ControlEdit, InputEdit, Rewrite
+from graph_opt.graph.edits import Edits
+from graph_opt.graph.rewrite import Rewrite
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.passes.fusion.deferred import (
     DeferredVariable,
@@ -36,11 +37,11 @@ class BringToDate:
     Args:
       view: The graph.
       nodes: Collects the nodes.
+      edits: Collects the edits.
       deferred: The tables, by name of the variable.
       replaced: Nodes whose work others do; they run only if they are fetched by name.
 
     Attributes:
-      inputs: Data edges to move.
       up_to_date: Maps tensors with a whole variable's value to that value, once it is current.
       whole_reads: The readers of whole variables, without those in `replaced`.
     """
@@ -49,6 +50,7 @@ class BringToDate:
         self,
         view: GraphView,
         nodes: GroupNodes,
+        edits: Edits,
         deferred: Mapping[str, DeferredVariable],
         replaced: AbstractSet[str] = frozenset(),
     ) -> None:
@@ -56,15 +58,9 @@ class BringToDate:
         self._to_date = ToDateNodes(view, nodes, deferred)
         self._deferred = deferred
         self._replaced = replaced
-        self._waits: Dict[str, Dict[str, None]] = {}
-        self.inputs: List[InputEdit] = []
+        self._edits = edits
         self.up_to_date: Dict[str, str] = {}
         self.whole_reads: List[TableRead] = []
-
-    @property
-    def controls(self) -> List[ControlEdit]:
-        """Control edges to add."""
-        return [ControlEdit(node, (), tuple(waits)) for node, waits in self._waits.items()]
 
     def bring_readers(self, only: Optional[AbstractSet[str]] = None) -> None:
         """Adds what the readers among the nodes `only` need; None for all nodes."""
@@ -88,7 +84,7 @@ class BringToDate:
 
     def _bring(self, read: TableRead) -> None:
         if read.node in self._replaced:
-            self._wait(read.node, self._to_date.all_rows(read.shard))
+            self._edits.wait(read.node, self._to_date.all_rows(read.shard))
         elif not read.shard.is_behind(read.variable) and self._only_reads(read):
             return
         elif read.rows is not None:
@@ -129,13 +125,10 @@ class BringToDate:
         may_wait = read.rows is not None or self._view.op(read.node) in _CONDITIONS
         waits_itself = may_wait and read.in_place
         if read.shard.is_resource or is_by_reference or waits_itself:
-            self._wait(read.node, source)
+            self._edits.wait(read.node, source)
         else:
             value = self._to_date.value(read.variable, source)
-            self.inputs.append(InputEdit(read.node, read.slot, value))
-
-    def _wait(self, node: str, source: str) -> None:
-        self._waits.setdefault(node, {})[source] = None
+            self._edits.move_input(read.node, read.slot, value)
 
     def _note_value(self, shard: DeferredVariable, variable: str, value: PassedOn) -> None:
         moment = Moment(tuple(sorted(set(value.waits))))
@@ -145,7 +138,7 @@ class BringToDate:
     def _bring_group_op(self, name: str) -> None:
         """Lets an op of graph_opt's wait that the model itself calls."""
         for source in self._to_date.rows_of_group_op(name):
-            self._wait(name, source)
+            self._edits.wait(name, source)
 
 
 def rewrite_for_new_readers(
@@ -163,9 +156,9 @@ def rewrite_for_new_readers(
       `Translation.up_to_date`; both are empty if none of the nodes reads a deferred table.
     """
     tables = {shard.table: shard for shard in deferred.variables}
-    nodes = GroupNodes(view, free_scope(view, _SCOPE))
-    made = BringToDate(view, nodes, tables)
+    nodes, edits = GroupNodes(view, free_scope(view, _SCOPE)), Edits(view)
+    made = BringToDate(view, nodes, edits, tables)
     made.bring_readers(new_nodes)
-    if not made.inputs and not made.controls and not made.up_to_date:
+    if not edits and not made.up_to_date:
         return Rewrite(), {}
-    return Rewrite(tuple(nodes.nodes), tuple(made.inputs), tuple(made.controls)), made.up_to_date
+    return edits.rewrite(nodes.nodes), made.up_to_date

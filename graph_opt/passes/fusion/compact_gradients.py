@@ -18,10 +18,10 @@ whatever else writes to it, such as a restored checkpoint, may have left some.
 from __future__ import annotations
 
 import dataclasses
-from typing import Dict, Iterator, List, Set, Tuple
+from typing import Any, Dict, Iterator, List, Set
 
 from graph_opt.config.options import SessionOptions
-from graph_opt.graph.rewrite import ControlEdit, InputEdit, Rewrite
+from graph_opt.graph.edits import Edits
 from graph_opt.graph.view import GraphView, TensorRef, Use
 from graph_opt.passes.fusion.compact_region import CompactRegion
 from graph_opt.passes.node_writer import free_scope
@@ -45,19 +45,13 @@ def compact_gradients(state: PassState, options: SessionOptions) -> PassState:
     regions = list(_regions(view))
     if not regions:
         return state
-    scope = free_scope(view, _SCOPE)
-    parts = [
-        CompactRegion(view, region, "{}/{}".format(scope, number))
-        for number, region in enumerate(regions)
-    ]
-    inputs: Dict[Tuple[str, int], InputEdit] = {}
-    controls: List[ControlEdit] = []
-    for part in parts:
+    scope, edits = free_scope(view, _SCOPE), Edits(view)
+    nodes: List[Any] = []
+    for number, region in enumerate(regions):
+        part = CompactRegion(view, region, "{}/{}".format(scope, number), edits)
         part.write()
-        inputs.update(((edit.node, edit.slot), edit) for edit in part.inputs)
-        controls += part.controls
-    nodes = [node for part in parts for node in part.nodes]
-    rewritten = state.rewritten(Rewrite(tuple(nodes), tuple(inputs.values()), tuple(controls)))
+        nodes += part.nodes
+    rewritten = state.rewritten(edits.rewrite(nodes))
     return rewritten.reporting(_CHANGE.format(counted(len(regions), "gradient")))
 
 

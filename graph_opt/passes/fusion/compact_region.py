@@ -8,8 +8,8 @@ import numpy as np
 
 from graph_opt.compat import tf
 from graph_opt.compat.op_definitions import value_dtype
+from graph_opt.graph.edits import Edits
 from graph_opt.graph.op_call import Tensor
-from graph_opt.graph.rewrite import ControlEdit, InputEdit
 from graph_opt.graph.view import GraphView, Shape, TensorRef
 from graph_opt.passes import attribute_values as values
 from graph_opt.passes.node_writer import NodeWriter
@@ -27,20 +27,16 @@ class CompactRegion:
       view: The graph.
       region: The region.
       scope: Name scope of the nodes.
-
-    Attributes:
-      inputs: Data edges to move.
-      controls: Control edges to move.
+      edits: Collects the edits.
     """
 
-    def __init__(self, view: GraphView, region: RowWiseRegion, scope: str) -> None:
+    def __init__(self, view: GraphView, region: RowWiseRegion, scope: str, edits: Edits) -> None:
         self._view = view
+        self._edits = edits
         self._region = region
         self._writer = NodeWriter(view, scope, view.device(region.sources[0]))
         self._made: Dict[str, TensorRef] = {}
         self._shape = tuple(size or 0 for size in view.shape(region.result) or ())
-        self.inputs: List[InputEdit] = []
-        self.controls: List[ControlEdit] = []
 
     @property
     def nodes(self) -> List[Any]:
@@ -56,15 +52,14 @@ class CompactRegion:
         totals = dict.fromkeys(self._region.totals)
         for use in totals:
             compact = self._compact(self._view.inputs(use.consumer)[use.slot])
-            self.inputs.append(InputEdit(use.consumer, use.slot, compact.input_name))
+            self._edits.move([use], compact.input_name)
         if self._region.only_totals:
             return
         if self._region.added_by:
             return self._add(self._region.added_by, rows)
         whole = self._whole(rows)
-        for use in self._view.uses(self._region.result):
-            if use not in totals:
-                self.inputs.append(InputEdit(use.consumer, use.slot, whole))
+        uses = self._view.uses(self._region.result)
+        self._edits.move([use for use in uses if use not in totals], whole)
 
     def _slices(self, source: str) -> Slices:
         """The IndexedSlices that one of the sources is as large as a table."""
@@ -188,9 +183,8 @@ class CompactRegion:
         )
         for tensor, use in view.node_uses(adder):
             to = TensorRef(scatter.name, tensor.index).input_name
-            self.inputs.append(InputEdit(use.consumer, use.slot, to))
-        for waiting in view.control_uses(adder):
-            self.controls.append(ControlEdit(waiting, (adder,), (scatter.name,)))
+            self._edits.move([use], to)
+        self._edits.replace_waits(adder, scatter.name)
         zeros = self._writer.call(
             "nothing",
             "Fill",
@@ -198,8 +192,8 @@ class CompactRegion:
             dims=self._writer.constant("shape", np.array(self._shape, np.int32)),
             value=self._writer.constant("zero", np.float32(0)),
         )
-        self.inputs.append(InputEdit(adder, 1, zeros.result))
-        self.controls.append(ControlEdit(adder, (), (scatter.name,)))
+        self._edits.move_input(adder, 1, zeros.result)
+        self._edits.wait(adder, scatter.name)
 
     def _dtype(self, tensor: TensorRef) -> int:
         return value_dtype(self._view.dtype(tensor) or _FLOAT32)

@@ -15,8 +15,9 @@ import dataclasses
 from typing import AbstractSet, Dict, List, Optional, Sequence, Set, Tuple
 
 from graph_opt.config.options import SessionOptions
+from graph_opt.graph.edits import Edits
 from graph_opt.graph.refusal import Refusal
-from graph_opt.graph.rewrite import ControlEdit, InputEdit, Rewrite
+from graph_opt.graph.rewrite import Rewrite
 from graph_opt.graph.verify import CycleError
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.passes.applied_once import marked, refuse_again
@@ -129,11 +130,9 @@ class _Fusion:
         self._plan = plan
         self._outcome = plan.outcome
         self._nodes = plan.group_nodes(view, _SCOPE)
-        self._inputs: Dict[Tuple[str, int], str] = {}
-        self._controls: Dict[str, Dict[str, str]] = {}
-        self._moved: Dict[str, str] = {}
+        self._edits = Edits(view)
         self._outputs: Dict[str, str] = {}
-        self.to_date = BringToDate(view, self._nodes, {})
+        self.to_date = BringToDate(view, self._nodes, self._edits, {})
         self.deferred: Optional[DeferredVariables] = None
         self.replaced: Set[str] = set()
         self.merged: List[MergedOp] = []
@@ -151,21 +150,12 @@ class _Fusion:
         for sent in self._plan.sent:
             self._sum_before_sending(sent)
         self._bring_readers_to_date()
-        self._redirect_new_nodes()
-        inputs = [InputEdit(node, slot, to) for (node, slot), to in self._inputs.items()]
-        controls = [
-            ControlEdit(node, tuple(moved), tuple(dict.fromkeys(moved.values())))
-            for node, moved in self._controls.items()
-        ]
-        return Rewrite(
-            tuple(self._nodes.nodes),
-            (*inputs, *self.to_date.inputs),
-            (*controls, *self.to_date.controls),
-        )
+        self._edits.apply_to_new(self._nodes.nodes)
+        return self._edits.rewrite(self._nodes.nodes)
 
     def _bring_readers_to_date(self) -> None:
         deferred = self._plan.deferred
-        self.to_date = BringToDate(self._view, self._nodes, deferred, self.replaced)
+        self.to_date = BringToDate(self._view, self._nodes, self._edits, deferred, self.replaced)
         self.to_date.bring_readers()
         if deferred:
             self.deferred = DeferredVariables(tuple(deferred.values()), self.to_date.write_all())
@@ -181,7 +171,7 @@ class _Fusion:
         output = group.members[0].candidate.lookup.output
         writer = self._nodes.writer("result", self._view.device(output.node))
         if concatenation is not None:
-            self._redirect(*self._nodes.joined(writer, pooled[0], concatenation))
+            self._edits.replace(*self._nodes.joined(writer, pooled[0], concatenation))
             self.replaced.update((*concatenation.nodes, concatenation.node))
         for number, member in enumerate(group.members):
             if columns is None:
@@ -203,10 +193,10 @@ class _Fusion:
         lookup = member.candidate.lookup
         self._outputs[member.candidate.name] = str(TensorRef.parse(result))
         self._outcome.groups[member.candidate.name] = node
-        self._redirect(lookup.output, result)
-        self._redirect_waits(lookup.output.node, node)
+        self._edits.replace(lookup.output, result)
+        self._edits.replace_waits(lookup.output.node, node)
         for gather in lookup.gathers if member.candidate.is_dynamic else ():
-            self._redirect_waits(gather, node)
+            self._edits.replace_waits(gather, node)
         self.replaced.update(lookup.nodes)
 
     def _fuse_update(self, group: UpdateGroup) -> None:
@@ -225,7 +215,7 @@ class _Fusion:
         )
         for shard, update in group.updates.items():
             for end in (update.end, *update.slot_ends):
-                self._redirect_waits(end, made[shard])
+                self._edits.replace_waits(end, made[shard])
             self.replaced.update(update.nodes)
             self.replaced.add(update.end)
         for member in group.members:
@@ -251,7 +241,7 @@ class _Fusion:
         for made in write_averages(self._view, self._nodes, updates, self._plan.deferred):
             for average in made.averages:
                 for name in average.nodes:
-                    self._redirect_waits(name, made.node)
+                    self._edits.replace_waits(name, made.node)
                 self.replaced.update(average.nodes)
                 self._outcome.averages_deferred.add(average.table)
 
@@ -264,8 +254,8 @@ class _Fusion:
         columns = self._gradient_columns(group)
         made = placement.write_gradient(self._view, self._nodes, group, columns)
         for slices, fused in made.items():
-            self._redirect(slices.values, fused.values.input_name)
-            self._redirect(slices.indices, fused.indices.input_name)
+            self._edits.replace(slices.values, fused.values.input_name)
+            self._edits.replace(slices.indices, fused.indices.input_name)
         for member in group:
             self._outcome.gradients.add(member.candidate.name)
             self.replaced.update(member.gradient_nodes)
@@ -285,10 +275,8 @@ class _Fusion:
         )
         parts = []
         for one, slices in zip(group, made):
-            for use in one.sent.values_uses:
-                self._inputs[use.consumer, use.slot] = slices.values.input_name
-            for use in one.sent.indices_uses:
-                self._inputs[use.consumer, use.slot] = slices.indices.input_name
+            self._edits.move(one.sent.values_uses, slices.values.input_name)
+            self._edits.move(one.sent.indices_uses, slices.indices.input_name)
             self._outcome.gradients.update(str(lookup.output) for lookup in one.lookups)
             self.replaced.update(one.nodes)
             ends = dict.fromkeys([tensor.node for tensor in one.sent.slices], slices.values.node)
@@ -315,30 +303,6 @@ class _Fusion:
         starts = tuple(column[member.candidate.name] for member in members)
         gradient = self._nodes.columns_of_gradient(joined.tensor, concatenation)
         return Columns(starts, concatenation.width, gradient)
-
-    def _redirect_new_nodes(self) -> None:
-        """Moves the inputs of new nodes, too, which were written with the original tensors."""
-        for node in self._nodes.nodes:
-            moved = [self._moved_text(text) for text in node.input]
-            waits = dict.fromkeys(text for text in moved if text.startswith("^"))
-            node.input[:] = [text for text in moved if not text.startswith("^")] + list(waits)
-
-    def _moved_text(self, text: str) -> str:
-        """An input after the rewrite: who waited for a tensor waits for what replaces it."""
-        if text in self._moved or not text.startswith("^"):
-            return self._moved.get(text, text)
-        replaced = self._moved.get(text[1:])
-        return text if replaced is None else "^" + TensorRef.parse(replaced).node
-
-    def _redirect(self, tensor: TensorRef, to: str) -> None:
-        self._moved[tensor.input_name] = to
-        for use in self._view.uses(tensor):
-            self._inputs[use.consumer, use.slot] = to
-
-    def _redirect_waits(self, source: str, to: str) -> None:
-        self._moved["^" + source] = "^" + to
-        for waiting in self._view.control_uses(source):
-            self._controls.setdefault(waiting, {})[source] = to
 
     @property
     def counting_gathers(self) -> Dict[str, str]:

@@ -8,10 +8,11 @@ Unless Horovod is elastic, `several` is a constant: there are several ranks.
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, List, Set, Tuple
+from typing import Any, Iterator, List, Set, Tuple
 
 from graph_opt.compat.function_bodies import function_body
-from graph_opt.graph.rewrite import ControlEdit, InputEdit, Rewrite
+from graph_opt.graph.edits import Edits
+from graph_opt.graph.rewrite import Rewrite
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.passes.dead_nodes import dead_nodes
 from graph_opt.passes.node_writer import free_scope
@@ -48,21 +49,13 @@ class _Fold:
         self._scope = free_scope(view, _SCOPE)
         self._functions = {one.signature.name: one for one in view.library.function}
         self._nodes: List[Any] = []
-        self._inputs: Dict[Tuple[str, int], str] = {}
-        self._controls: Dict[str, Dict[str, str]] = {}
-        self._moved: Dict[str, str] = {}
+        self._edits = Edits(view)
         self.replaced: Set[str] = set()
 
     def rewrite(self) -> Rewrite:
         """The rewrite; empty if nothing is taken out."""
-        for node in self._nodes:
-            node.input[:] = [self._moved.get(text, text) for text in node.input]
-        inputs = [InputEdit(node, slot, to) for (node, slot), to in self._inputs.items()]
-        controls = [
-            ControlEdit(node, tuple(moved), tuple(dict.fromkeys(moved.values())))
-            for node, moved in self._controls.items()
-        ]
-        return Rewrite(tuple(self._nodes), tuple(inputs), tuple(controls))
+        self._edits.apply_to_new(self._nodes)
+        return self._edits.rewrite(self._nodes)
 
     def gather(self, name: str) -> None:
         """Takes a collective out of its Switches and Merges."""
@@ -70,7 +63,7 @@ class _Fold:
         if not sent or not all(self._is_taken(tensor) for tensor in sent):
             return
         for slot, tensor in enumerate(sent):
-            self._inputs[name, slot] = self._view.inputs(tensor.node)[0].input_name
+            self._edits.move_input(name, slot, self._view.inputs(tensor.node)[0].input_name)
             self.replaced.add(tensor.node)
         for result, taken in self._ends(name):
             self._redirect(result, taken)
@@ -119,8 +112,5 @@ class _Fold:
 
     def _redirect(self, tensor: TensorRef, to: TensorRef) -> None:
         self.replaced.add(tensor.node)
-        self._moved[tensor.input_name] = to.input_name
-        for use in self._view.uses(tensor):
-            self._inputs[use.consumer, use.slot] = to.input_name
-        for waiting in self._view.control_uses(tensor.node):
-            self._controls.setdefault(waiting, {})[tensor.node] = to.node
+        self._edits.replace(tensor, to.input_name)
+        self._edits.replace_waits(tensor.node, to.node)

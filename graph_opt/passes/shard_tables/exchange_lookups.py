@@ -9,10 +9,11 @@ The update then takes the rows of this rank, summed over all ranks.
 from __future__ import annotations
 
 import dataclasses
-from typing import Dict, List, NamedTuple, Sequence, Set, Tuple
+from typing import Dict, List, NamedTuple, Sequence, Set
 
 from graph_opt.config.options import SessionOptions
-from graph_opt.graph.rewrite import ControlEdit, InputEdit, Rewrite
+from graph_opt.graph.edits import Edits
+from graph_opt.graph.rewrite import Rewrite
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.passes import attribute_values as values
 from graph_opt.passes.dead_nodes import dead_nodes
@@ -98,9 +99,7 @@ class _Writing:
         self._tables = tables
         self._messages = messages
         self._nodes = GroupNodes(view, free_scope(view, _SCOPE))
-        self._inputs: Dict[Tuple[str, int], str] = {}
-        self._controls: Dict[str, Dict[str, str]] = {}
-        self._moved: Dict[str, str] = {}
+        self._edits = Edits(view)
         self._slices: Dict[Entry, List[Slices]] = {}
         self.replaced: Set[str] = set()
         self.substitutes: Dict[str, str] = {}
@@ -111,16 +110,8 @@ class _Writing:
         for exchange, name in zip(groups, names):
             self._write(exchange, name)
         self._replace_gathered()
-        for node in self._nodes.nodes:
-            node.input[:] = [self._moved.get(text, text) for text in node.input]
-        return Rewrite(
-            tuple(self._nodes.nodes),
-            tuple(InputEdit(node, slot, to) for (node, slot), to in self._inputs.items()),
-            tuple(
-                ControlEdit(node, tuple(moved), tuple(dict.fromkeys(moved.values())))
-                for node, moved in self._controls.items()
-            ),
-        )
+        self._edits.apply_to_new(self._nodes.nodes)
+        return self._edits.rewrite(self._nodes.nodes)
 
     def _write(self, exchange: Exchange, name: str) -> None:
         divided = {one.name: DividedTable(one.exchangeable.table, one.rows) for one in self._tables}
@@ -133,8 +124,8 @@ class _Writing:
             if replaced.gathers:
                 result = self._nodes.restored(writer, lookup.member, pooled)
                 self.substitutes[str(replaced.output)] = str(result.ref)
-                self._redirect(replaced.output, result.ref)
-                self._redirect_waits(replaced.output.node, forward.combine.name)
+                self._edits.replace(replaced.output, result)
+                self._edits.replace_waits(replaced.output.node, forward.combine.name)
                 self.replaced.update(replaced.nodes)
         if any(exchange.trains(entry) for entry in exchange.entries):
             for entry, slices in nodes.write_gradients(forward).items():
@@ -161,8 +152,8 @@ class _Writing:
                 for member in part.members:
                     self.replaced.update(member.gradient.nodes if member.gradient else ())
         for one in made:
-            self._redirect(one.tensor, one.made)
-            self._redirect_waits(one.tensor.node, one.made.node)
+            self._edits.replace(one.tensor, one.made.input_name)
+            self._edits.replace_waits(one.tensor.node, one.made.node)
             self.replaced.add(one.tensor.node)
         self._gather_rest([one.tensor for one in made])
 
@@ -181,17 +172,8 @@ class _Writing:
             node.attr["num_tensors"].CopyFrom(values.integer(len(left)))
             node.attr.pop("_output_shapes", None)
             for place, index in enumerate(left):
-                self._redirect(TensorRef(name, index), TensorRef(node.name, place))
-
-    def _redirect(self, tensor: TensorRef, to: TensorRef) -> None:
-        self._moved[tensor.input_name] = to.input_name
-        for use in self._view.uses(tensor):
-            self._inputs[use.consumer, use.slot] = to.input_name
-
-    def _redirect_waits(self, source: str, to: str) -> None:
-        self._moved["^" + source] = "^" + to
-        for waiting in self._view.control_uses(source):
-            self._controls.setdefault(waiting, {})[source] = to
+                made = TensorRef(node.name, place).input_name
+                self._edits.replace(TensorRef(name, index), made)
 
 
 def _message_names(view: GraphView, count: int) -> List[str]:

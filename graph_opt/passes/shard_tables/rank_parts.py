@@ -15,8 +15,9 @@ import numpy as np
 
 from graph_opt.compat import tf
 from graph_opt.compat.stateful_ops import HANDLES, PLACEHOLDERS, VARIABLES
+from graph_opt.graph.edits import Edits
 from graph_opt.graph.op_call import Tensor
-from graph_opt.graph.rewrite import OUTPUT_SHAPES, AttributeEdit, ControlEdit, InputEdit, Rewrite
+from graph_opt.graph.rewrite import OUTPUT_SHAPES, Rewrite
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.passes import attribute_values as values
 from graph_opt.passes.node_writer import NodeWriter
@@ -53,9 +54,7 @@ class RankParts:
         self._view = view
         self._budget = memory_budget_bytes
         self._nodes: List[Any] = []
-        self._inputs: List[InputEdit] = []
-        self._controls: List[ControlEdit] = []
-        self._attributes: List[AttributeEdit] = []
+        self._edits = Edits(view)
         self._last: Optional[str] = None
         self._earlier: Set[str] = set()
         self.fed: Dict[str, str] = {}
@@ -67,12 +66,7 @@ class RankParts:
 
     def rewrite(self) -> Rewrite:
         """What was collected."""
-        return Rewrite(
-            tuple(self._nodes),
-            tuple(self._inputs),
-            tuple(self._controls),
-            tuple(self._attributes),
-        )
+        return self._edits.rewrite(self._nodes)
 
     def divide(self, variable: DividedVariable, known: AbstractSet[str]) -> None:
         """Makes a variable this rank's part of what it was.
@@ -102,7 +96,7 @@ class RankParts:
         uses = variable_uses(self._view, variable.name, only=new)
         self._change_uses(self._writer(variable), variable, uses)
         for name in dict.fromkeys(use.consumer for use in uses.others):
-            self._controls.append(ControlEdit(name, (), (variable.whole,)))
+            self._edits.wait(name, variable.whole)
 
     def _writer(self, variable: DividedVariable) -> NodeWriter:
         writer = NodeWriter(self._view, variable.scope, self._view.device(variable.name))
@@ -124,7 +118,7 @@ class RankParts:
                 for tensor in uses.values:
                     if assignment.node in (tensor.node, *self._view.controls(tensor.node)):
                         self.assigned[str(tensor)] = str(assignment.value)
-            self._inputs.append(InputEdit(assignment.node, 1, part))
+            self._edits.move_input(assignment.node, 1, part)
         for shape in uses.shapes:
             self._answer_shape(writer, variable, shape)
 
@@ -223,7 +217,7 @@ class RankParts:
             for name in made_of:
                 starts = all(view.op(one.node) == "Const" for one in view.inputs(name))
                 if starts and view.op(name) != "Const" and name not in self._earlier:
-                    self._controls.append(ControlEdit(name, (), (self._last,)))
+                    self._edits.wait(name, self._last)
         self._last = gather
         self._earlier.update(made_of)
 
@@ -235,12 +229,11 @@ class RankParts:
         answers = {"Size": variable.shape[0] * variable.shape[1], "Rank": 2}
         answer = np.asarray(answers.get(op, variable.shape), kind)
         constant = writer.constant("of/" + name, answer)
-        for use in self._view.uses(TensorRef(name, 0)):
-            self._inputs.append(InputEdit(use.consumer, use.slot, constant))
+        self._edits.move(self._view.uses(TensorRef(name, 0)), constant)
 
     def _set(self, node: str, key: str, value: Any) -> None:
         if key in self._view.nodes[node].attr:
-            self._attributes.append(AttributeEdit(node, key, value))
+            self._edits.set(node, key, value)
 
 
 def _stream(name: str, found: Drawn) -> int:

@@ -19,8 +19,8 @@ import numpy as np
 from graph_opt.compat import tf
 from graph_opt.compat.op_definitions import dtype_size, value_dtype
 from graph_opt.config.options import SessionOptions
+from graph_opt.graph.edits import Edits
 from graph_opt.graph.op_call import Tensor
-from graph_opt.graph.rewrite import InputEdit, Rewrite
 from graph_opt.graph.view import GraphView, Shape
 from graph_opt.passes.node_writer import NodeWriter, Operand, free_scope
 from graph_opt.passes.pass_state import PassState
@@ -56,12 +56,11 @@ def pack_dense(state: PassState, options: SessionOptions) -> PassState:
         _Pack(state.view, "{}/transfer_{}".format(scope, number), transfer)
         for number, transfer in enumerate(found.transfers)
     ]
-    rewrite = Rewrite(
-        tuple(node for pack in packs for node in pack.nodes()),
-        tuple(edit for pack in packs for edit in pack.edits()),
-    )
+    nodes, edits = [node for pack in packs for node in pack.nodes()], Edits(state.view)
+    for pack in packs:
+        pack.move_readers(edits)
     packed = tuple(_outcome(each) for each in found.transfers)
-    return state.rewritten(rewrite).reporting(
+    return state.rewritten(edits.rewrite(nodes)).reporting(
         *_lines(found.transfers),
         packed_transfers=(*state.report.packed_transfers, *packed),
         not_packed=tuple(each.to_dict() for each in found.refusals),
@@ -88,13 +87,10 @@ class _Pack:
             begin += part.size
         return self._sender.nodes + self._receiver.nodes
 
-    def edits(self) -> List[InputEdit]:
-        """Every reader on the receiving task reads its part of the message."""
-        return [
-            InputEdit(use.consumer, use.slot, self._receiver.name("part_{}".format(number)))
-            for number, part in enumerate(self._parts)
-            for use in part.uses
-        ]
+    def move_readers(self, edits: Edits) -> None:
+        """Makes every reader on the receiving task read its part of the message."""
+        for number, part in enumerate(self._parts):
+            edits.move(part.uses, self._receiver.name("part_{}".format(number)))
 
     def _concatenated(self) -> Tensor:
         writer = self._sender

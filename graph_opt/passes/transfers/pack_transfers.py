@@ -14,9 +14,10 @@ from typing import AbstractSet, Any, List, NamedTuple, Tuple
 import numpy as np
 
 from graph_opt.compat import tf
+from graph_opt.graph.edits import Edits
 from graph_opt.graph.op_call import Tensor
-from graph_opt.graph.rewrite import InputEdit, Rewrite
-from graph_opt.graph.view import GraphView, TensorRef
+from graph_opt.graph.rewrite import Rewrite
+from graph_opt.graph.view import GraphView
 from graph_opt.passes.node_writer import NodeWriter
 from graph_opt.passes.transfers.task_transfers import TaskTransfer, TransferKey, task_transfers
 from graph_opt.reporting.outcomes import PackedTransfer
@@ -41,16 +42,16 @@ def pack_transfers(view: GraphView, left_out: AbstractSet[str], scope: str) -> P
       The rewrite, which is empty for a graph on a single task.
     """
     nodes: List[Any] = []
-    edits: List[InputEdit] = []
+    edits = Edits(view)
     packed: List[PackedTransfer] = []
     for number, (key, group) in enumerate(task_transfers(view, left_out).items()):
         pack = _Pack(view, "{}/transfer_{}".format(scope, number), key, group)
         nodes.extend(pack.nodes())
-        edits.extend(pack.edits())
+        pack.move_readers(edits)
         packed.append(
             PackedTransfer(key.source, key.target, tf.as_dtype(key.dtype).name, len(group))
         )
-    return Packing(Rewrite(tuple(nodes), tuple(edits)), tuple(packed))
+    return Packing(edits.rewrite(nodes), tuple(packed))
 
 
 class _Pack:
@@ -61,7 +62,7 @@ class _Pack:
     ) -> None:
         self._key = key
         self._group = group
-        self._scope = scope
+        self._parts: List[Tensor] = []
         self._sender = NodeWriter(view, scope, key.source)
         self._receiver = NodeWriter(view, scope, key.target)
 
@@ -72,13 +73,10 @@ class _Pack:
         self._split(packed, rows)
         return self._sender.nodes + self._receiver.nodes
 
-    def edits(self) -> List[InputEdit]:
-        """Every reader on the receiving task reads its part of the packed tensor."""
-        return [
-            InputEdit(use.consumer, use.slot, TensorRef(self._scope + "/split", i).input_name)
-            for i, transfer in enumerate(self._group)
-            for use in transfer.uses
-        ]
+    def move_readers(self, edits: Edits) -> None:
+        """Makes every reader on the receiving task read its part of the packed tensor."""
+        for part, transfer in zip(self._parts, self._group):
+            edits.move(transfer.uses, part)
 
     def _row_counts(self) -> Tensor:
         sizes = [
@@ -97,7 +95,7 @@ class _Pack:
 
     def _split(self, packed: Tensor, rows: Tensor) -> None:
         axis = self._receiver.constant("split_axis", np.int32(0))
-        self._receiver.call(
+        split = self._receiver.call(
             "split",
             "SplitV",
             output_shapes=[(None, *self._key.row)] * len(self._group),
@@ -106,3 +104,4 @@ class _Pack:
             split_dim=axis,
             num_split=len(self._group),
         )
+        self._parts = split.outputs("output")
