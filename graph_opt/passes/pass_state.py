@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import AbstractSet, Any, Tuple
 
+from graph_opt.graph.output_shapes import give_output_shapes
 from graph_opt.graph.rewrite import Rewrite, edited_nodes
 from graph_opt.graph.shared_views import view_of
 from graph_opt.graph.view import GraphView
@@ -45,6 +46,7 @@ class PassState:
         """
         if not rewrite:
             return self
+        give_output_shapes(self.view, rewrite.nodes)
         view = self.view.after(edited_nodes(self.view.nodes, rewrite), rewrite.nodes)
         verify_stages(view)
         return dataclasses.replace(self, view=view, rewrites=(*self.rewrites, rewrite))
