@@ -8,7 +8,7 @@ The Identity of micro-batch 1 waits for gradient 0, so that what copy 0 needed i
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Sequence, Tuple, TypeVar
 
 import numpy as np
 
@@ -17,7 +17,6 @@ from graph_opt.compat.op_definitions import value_dtype
 from graph_opt.graph.op_call import Tensor
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, TensorRef
-from graph_opt.passes import attribute_values as values
 from graph_opt.passes.micro_batches.call import DIVIDED, NUMBERS, WHOLE, Use
 from graph_opt.passes.micro_batches.classify import COPIED, EARLY, Classifier, Node
 from graph_opt.passes.micro_batches.row_parts import RowParts, sizes
@@ -30,6 +29,8 @@ _SHAPES = "_output_shapes"
 _CLASS = "_class"
 DIVIDED_BATCH = "_divided_by_graph_opt"
 """Marks what waits for all of a micro-batch."""
+_DIVIDES: Dict[str, Any] = {DIVIDED_BATCH: True}
+_Made = TypeVar("_Made")
 
 
 class Copies:
@@ -51,12 +52,12 @@ class Copies:
         self._classifier = classifier
         self._number = number
         self.writer = NodeWriter(view, scope, "")
-        self._made: Dict[Tuple[Any, ...], str] = {}
+        self._made: Dict[Tuple[Any, ...], Any] = {}
         self._parts = RowParts(view, self.writer, number, self.early)
         self._ends: List[Dict[str, None]] = [{} for _ in range(number)]
         self.copied: Dict[str, None] = {}
 
-    def joined(self, tensor: TensorRef, ends_turn: bool = False) -> str:
+    def joined(self, tensor: TensorRef, ends_turn: bool = False) -> Tensor:
         """What stands for a copied tensor once all micro-batches are computed.
 
         Args:
@@ -79,7 +80,7 @@ class Copies:
             )  # fmt: skip
         if ends_turn:
             for place, part in enumerate(parts):
-                self._ends[place][TensorRef.parse(part).node] = None
+                self._ends[place][part.ref.node] = None
         if value.total:
             return parts[-1]
         return self._once(("joined", tensor), lambda: self._concatenated(tensor, value, parts))
@@ -92,12 +93,9 @@ class Copies:
                 self._ends[place][node] = None
         return found
 
-    def early(self, tensor: TensorRef) -> str:
+    def early(self, tensor: TensorRef) -> Tensor:
         """The value of a tensor for the whole batch, computed before all micro-batches."""
-        node = self._node(tensor.node)
-        if not node.cloned:
-            return tensor.input_name
-        return TensorRef(self.early_node(tensor.node), tensor.index).input_name
+        return self._output(self.early_node(tensor.node), tensor)
 
     def early_node(self, name: str) -> str:
         """The node that computes it."""
@@ -113,17 +111,16 @@ class Copies:
         """Makes each micro-batch wait for what the one before it computes."""
         for place, ends in enumerate(self._ends[:-1]):
             if place + 1 < self._number:
-                node = self.writer.node("done/{}".format(place), "NoOp")
-                node.attr[DIVIDED_BATCH].b = True
-                node.input.extend("^" + end for end in ends)
+                self.writer.call("done/{}".format(place), "NoOp", waits_for=[*ends], **_DIVIDES)
         for place, gate in self._parts.gates:
             if place:
                 gate.input.append("^" + self.writer.name("done/{}".format(place - 1)))
 
-    def _once(self, key: Tuple[Any, ...], make: Any) -> str:
+    def _once(self, key: Tuple[Any, ...], make: Callable[[], _Made]) -> _Made:
         if key not in self._made:
             self._made[key] = make()
-        return self._made[key]
+        made: _Made = self._made[key]
+        return made
 
     def _node(self, name: str) -> Node:
         return self._classifier.nodes[name]
@@ -134,18 +131,20 @@ class Copies:
     def _dtype(self, tensor: TensorRef) -> int:
         return value_dtype(self._view.dtype(tensor) or _FLOAT32)
 
-    def _copy_of(self, tensor: TensorRef, place: int) -> str:
+    def _output(self, name: str, tensor: TensorRef) -> Tensor:
+        """The output of a node that stands for a tensor."""
+        return Tensor(TensorRef(name, tensor.index).input_name, self._dtype(tensor))
+
+    def _copy_of(self, tensor: TensorRef, place: int) -> Tensor:
         """A micro-batch's own tensor."""
         value = self._value(tensor)
         if self._node(tensor.node).state == EARLY:
             if value.rows is None:
                 return self.early(tensor)
             return self._parts.part(tensor, value.rows, place)
-        name = self._copy(tensor.node, place)
+        copy = self._output(self._copy(tensor.node, place), tensor)
         weighted = self._node(tensor.node).weighted
-        if weighted is None:
-            return TensorRef(name, tensor.index).input_name
-        return self._parts.share(tensor, weighted, name, place)
+        return copy if weighted is None else self._parts.share(tensor, weighted, copy, place)
 
     def _copy(self, name: str, place: int) -> str:
         """The copy of a node, after those of all that it needs: chains may be deep."""
@@ -160,7 +159,7 @@ class Copies:
             stack.extend(missing)
             if not missing:
                 self._made[(COPIED, one, place)] = self._write(one, place)
-        return self._made[(COPIED, name, place)]
+        return str(self._made[(COPIED, name, place)])
 
     def _copied_before(self, name: str) -> List[str]:
         uses = self._node(name).uses or {}
@@ -175,7 +174,7 @@ class Copies:
     def _write(self, name: str, place: int) -> str:
         node, original = self._node(name), self._view.nodes[name]
         uses = node.uses or {}
-        inputs = [
+        inputs: List[str] = [
             self._input(tensor, uses[slot], (name, slot), place)
             for slot, tensor in enumerate(self._view.inputs(name))
         ]
@@ -185,7 +184,7 @@ class Copies:
         self.copied[name] = None
         return self._clone(original, "{}/{}".format(place, name), inputs)
 
-    def _input(self, tensor: TensorRef, use: Use, reader: Tuple[str, int], place: int) -> str:
+    def _input(self, tensor: TensorRef, use: Use, reader: Tuple[str, int], place: int) -> Tensor:
         if use.kind == WHOLE:
             return self.early(tensor)
         if use.kind == NUMBERS:
@@ -216,7 +215,7 @@ class Copies:
             if not all(self._is_early(tensor) for tensor in tensors):
                 return self._early_shape(name, original)
         assert node.early
-        inputs = [self.early(tensor) for tensor in tensors]
+        inputs: List[str] = [self.early(tensor) for tensor in tensors]
         inputs += ["^" + self.early_node(each) for each in self._classifier.waits_for(name)]
         return self._clone(original, "early/" + name, inputs)
 
@@ -230,32 +229,21 @@ class Copies:
             self._early_dimensions(tensor, "early/{}/{}".format(name, slot), dtype)
             for slot, tensor in enumerate(self._view.inputs(name))
         ]
-        op, suffix = original.op, "early/" + name
+        op, suffix, device = original.op, "early/" + name, original.device
         if op == "Shape":
-            return shapes[0]
-        kind = values.types([dtype] * len(shapes))
+            return shapes[0].ref.node
         if op == "ShapeN":
-            return str(self.writer.node(suffix, "IdentityN", shapes, T=kind).name)
+            return self.writer.call(suffix, "IdentityN", input=shapes).name
         if op == "Size":
-            axis = self.writer.constant(suffix + "/axis", np.int32(0), original.device)
-            node = self.writer.node(
-                suffix, "Prod", [shapes[0], axis], original.device,
-                T=tf.AttrValue(type=dtype), Tidx=tf.AttrValue(type=_INT32),
-            )  # fmt: skip
-            return str(node.name)
-        number = self._dtype(TensorRef(name, 0))
-        one = tf.as_dtype(number).as_numpy_dtype(op == "OnesLike")
-        node = self.writer.node(
-            suffix,
-            "Fill",
-            [shapes[0], self.writer.constant(suffix + "/value", one, original.device)],
-            original.device,
-            T=tf.AttrValue(type=number),
-            index_type=tf.AttrValue(type=_INT32),
-        )
-        return str(node.name)
+            axis = self.writer.constant(suffix + "/axis", np.int32(0), device)
+            return self.writer.call(
+                suffix, "Prod", device, input=shapes[0], reduction_indices=axis
+            ).name
+        one = tf.as_dtype(self._dtype(TensorRef(name, 0))).as_numpy_dtype(op == "OnesLike")
+        value = self.writer.constant(suffix + "/value", one, device)
+        return self.writer.call(suffix, "Fill", device, dims=shapes[0], value=value).name
 
-    def _early_dimensions(self, tensor: TensorRef, suffix: str, dtype: int) -> str:
+    def _early_dimensions(self, tensor: TensorRef, suffix: str, dtype: int) -> Tensor:
         """The shape of a tensor with rows, all other sizes of which are known."""
         rows, shape = self._value(tensor).rows, self._view.shape(tensor)
         assert shape is not None
@@ -271,13 +259,10 @@ class Copies:
                 parts.append(self._parts.times(count, rows.times or 1, at))
             else:
                 parts.append(self.writer.constant(at, np.int32(size)))
-        packed = self.writer.node(
-            suffix + "/shape", "Pack", parts,
-            N=values.integer(len(parts)), T=tf.AttrValue(type=_INT32), axis=values.integer(0),
-        )  # fmt: skip
-        return self._parts.cast(str(packed.name), _INT32, dtype, suffix + "/cast")
+        packed = self.writer.call(suffix + "/shape", "Pack", values=parts)
+        return self._parts.cast(packed.result, dtype, suffix + "/cast")
 
-    def _numbers(self, tensor: TensorRef, use: Use, reader: Tuple[str, int], place: int) -> str:
+    def _numbers(self, tensor: TensorRef, use: Use, reader: Tuple[str, int], place: int) -> Tensor:
         """A constant of a shape with a micro-batch's own number of rows in it."""
         value = self._view.constant(tensor)
         assert value is not None
@@ -291,26 +276,22 @@ class Copies:
         device = self._view.device(reader[0])
         return self._once(key, lambda: self.writer.constant(suffix, changed, device))
 
-    def _sums(self, tensor: TensorRef) -> List[str]:
+    def _sums(self, tensor: TensorRef) -> List[Tensor]:
         """The sums of the first micro-batch, of the first two, and so on."""
-        found: List[str] = []
+        found: List[Tensor] = []
         for place in range(self._number):
             part = self._copy_of(tensor, place)
             found.append(self._sum(tensor, found[-1], part, place) if found else part)
         return found
 
-    def _sum(self, tensor: TensorRef, before: str, part: str, place: int) -> str:
+    def _sum(self, tensor: TensorRef, before: Tensor, part: Tensor, place: int) -> Tensor:
         suffix = "{}/sum_of/{}/{}".format(place, tensor.node, tensor.index)
         key, device = ("sum", tensor, place), self._view.device(tensor.node)
-        kind = tf.AttrValue(type=self._dtype(tensor))
         return self._once(
-            key,
-            lambda: str(self.writer.node(suffix, "AddV2", [before, part], device, T=kind).name),
+            key, lambda: self.writer.call(suffix, "AddV2", device, x=before, y=part).result
         )
 
-    def _concatenated(self, tensor: TensorRef, value: Value, parts: Sequence[str]) -> str:
+    def _concatenated(self, tensor: TensorRef, value: Value, parts: Sequence[Tensor]) -> Tensor:
         assert value.rows is not None
         suffix = "joined/{}/{}".format(tensor.node, tensor.index)
-        dtype, device = self._dtype(tensor), self._view.device(tensor.node)
-        tensors = [Tensor(part, dtype) for part in parts]
-        return self.writer.joined(suffix, tensors, value.rows.axis, device)
+        return self.writer.joined(suffix, parts, value.rows.axis, self._view.device(tensor.node))

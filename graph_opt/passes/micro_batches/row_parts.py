@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Tuple
+from typing import Any, Callable, Dict, List, Tuple, TypeVar
 
 import numpy as np
 
 from graph_opt.compat import tf
-from graph_opt.compat.op_definitions import value_dtype
+from graph_opt.graph.op_call import Tensor
 from graph_opt.graph.view import GraphView, TensorRef
-from graph_opt.passes import attribute_values as values
 from graph_opt.passes.micro_batches.values import RowCount, Rows
 from graph_opt.passes.node_writer import NodeWriter
 
 _INT32 = tf.int32.as_datatype_enum
 _FLOAT32 = tf.float32.as_datatype_enum
+_Made = TypeVar("_Made")
 
 
 class RowParts:
@@ -24,96 +24,90 @@ class RowParts:
       view: The graph.
       writer: Where new nodes go.
       number: How many micro-batches there are.
-      early: Returns the value of a tensor for the whole batch, as NodeDefs spell it.
+      early: Returns the value of a tensor for the whole batch.
 
     Attributes:
       gates: With which each micro-batch begins, and its number.
     """
 
     def __init__(
-        self, view: GraphView, writer: NodeWriter, number: int, early: Callable[[TensorRef], str]
+        self,
+        view: GraphView,
+        writer: NodeWriter,
+        number: int,
+        early: Callable[[TensorRef], Tensor],
     ) -> None:
         self._view = view
         self._writer = writer
         self._number = number
         self._early = early
-        self._made: Dict[Tuple[Any, ...], str] = {}
+        self._made: Dict[Tuple[Any, ...], Any] = {}
         self.gates: List[Tuple[int, Any]] = []
 
-    def _once(self, key: Tuple[Any, ...], make: Any) -> str:
+    def _once(self, key: Tuple[Any, ...], make: Callable[[], _Made]) -> _Made:
         if key not in self._made:
             self._made[key] = make()
-        return self._made[key]
+        made: _Made = self._made[key]
+        return made
 
-    def _dtype(self, tensor: TensorRef) -> int:
-        return value_dtype(self._view.dtype(tensor) or _FLOAT32)
-
-    def part(self, tensor: TensorRef, rows: Rows, place: int) -> str:
+    def part(self, tensor: TensorRef, rows: Rows, place: int) -> Tensor:
         """A micro-batch's rows of a tensor that is computed for the whole batch."""
         key = ("part", tensor, rows.axis, rows.times, place)
         return self._once(key, lambda: self._gate(tensor, rows, place))
 
-    def _gate(self, tensor: TensorRef, rows: Rows, place: int) -> str:
+    def _gate(self, tensor: TensorRef, rows: Rows, place: int) -> Tensor:
         key = ("split", tensor, rows.axis, rows.times)
         split = self._once(key, lambda: self._split(tensor, rows))
         suffix = "{}/rows_of/{}/{}_{}".format(place, tensor.node, tensor.index, rows.axis)
-        gate = self._writer.node(
-            suffix,
-            "Identity",
-            [TensorRef(split, place).input_name],
-            self._view.device(tensor.node),
-            T=tf.AttrValue(type=self._dtype(tensor)),
-        )
-        self.gates.append((place, gate))
-        return str(gate.name)
+        device = self._view.device(tensor.node)
+        gate = self._writer.call(suffix, "Identity", device, input=split[place])
+        self.gates.append((place, gate.node))
+        return gate.result
 
-    def _split(self, tensor: TensorRef, rows: Rows) -> str:
+    def _split(self, tensor: TensorRef, rows: Rows) -> List[Tensor]:
         suffix = "rows_of/{}/{}_{}".format(tensor.node, tensor.index, rows.axis)
         device = self._view.device(tensor.node)
         lengths = self.times(self._row_sizes(rows.rows), rows.times or 1, suffix + "/sizes")
-        axis = self._writer.constant(suffix + "/axis", np.int32(rows.axis), device)
-        node = self._writer.node(
+        split = self._writer.call(
             suffix,
             "SplitV",
-            [self._early(tensor), lengths, axis],
             device,
-            num_split=values.integer(self._number),
-            T=tf.AttrValue(type=self._dtype(tensor)),
-            Tlen=tf.AttrValue(type=_INT32),
+            value=self._early(tensor),
+            size_splits=lengths,
+            split_dim=self._writer.constant(suffix + "/axis", np.int32(rows.axis), device),
+            num_split=self._number,
         )
-        return str(node.name)
+        return split.outputs("output")
 
-    def row_count(self, rows: RowCount) -> str:
+    def row_count(self, rows: RowCount) -> Tensor:
         """The number of rows of the batch, a scalar."""
         return self._once(("count", rows.root), lambda: self._write_row_count(rows))
 
-    def _write_row_count(self, rows: RowCount) -> str:
+    def _write_row_count(self, rows: RowCount) -> Tensor:
         suffix = "count/" + rows.first.node + "/{}".format(rows.first.index)
         if rows.static is not None:
             return self._writer.constant(suffix, np.int32(rows.static))
-        shape = self._writer.node(
-            suffix + "/shape", "Shape", [self._early(rows.first)],
-            T=tf.AttrValue(type=self._dtype(rows.first)), out_type=tf.AttrValue(type=_INT32),
-        )  # fmt: skip
-        bounds = [
+        shape = self._writer.call(suffix + "/shape", "Shape", input=self._early(rows.first))
+        begin, end, strides = [
             self._writer.constant("{}/{}".format(suffix, key), np.array([at], np.int32))
             for key, at in (("begin", 0), ("end", 1), ("stride", 1))
         ]
-        node = self._writer.node(
+        first = self._writer.call(
             suffix,
             "StridedSlice",
-            [shape.name, *bounds],
-            T=tf.AttrValue(type=_INT32),
-            Index=tf.AttrValue(type=_INT32),
-            shrink_axis_mask=values.integer(1),
+            input=shape.result,
+            begin=begin,
+            end=end,
+            strides=strides,
+            shrink_axis_mask=1,
         )
-        return str(node.name)
+        return first.result
 
-    def _row_sizes(self, rows: RowCount) -> str:
+    def _row_sizes(self, rows: RowCount) -> Tensor:
         """The numbers of rows of all micro-batches, a vector."""
         return self._once(("sizes", rows.root), lambda: self._write_row_sizes(rows))
 
-    def _write_row_sizes(self, rows: RowCount) -> str:
+    def _write_row_sizes(self, rows: RowCount) -> Tensor:
         suffix = "sizes/" + rows.first.node + "/{}".format(rows.first.index)
         if rows.static is not None:
             static = sizes(rows.static, self._number)
@@ -121,57 +115,41 @@ class RowParts:
         # Micro-batch i has (rows + i) // number rows.
         places = self._writer.constant(suffix + "/places", np.arange(self._number, dtype=np.int32))
         number = self._writer.constant(suffix + "/number", np.int32(self._number))
-        kind = tf.AttrValue(type=_INT32)
-        more = self._writer.node(
-            suffix + "/more", "AddV2", [self.row_count(rows), places], T=kind
-        ).name
-        return str(self._writer.node(suffix, "FloorDiv", [more, number], T=kind).name)
+        more = self._writer.call(suffix + "/more", "AddV2", x=self.row_count(rows), y=places)
+        return self._writer.call(suffix, "FloorDiv", x=more.result, y=number).result
 
-    def times(self, numbers: str, times: int, suffix: str) -> str:
+    def times(self, numbers: Tensor, times: int, suffix: str) -> Tensor:
         """Integers times a factor."""
         if times == 1:
             return numbers
         factor = self._writer.constant(suffix + "/times", np.int32(times))
-        kind = tf.AttrValue(type=_INT32)
-        return str(self._writer.node(suffix, "Mul", [numbers, factor], T=kind).name)
+        return self._writer.call(suffix, "Mul", x=numbers, y=factor).result
 
-    def share(self, tensor: TensorRef, rows: Rows, mean: str, place: int) -> str:
+    def share(self, tensor: TensorRef, rows: Rows, mean: Tensor, place: int) -> Tensor:
         """A micro-batch's part of a mean over the batch's rows; 0 if it has no rows."""
         key = ("share", tensor, place)
         return self._once(key, lambda: self._write_share(tensor, rows, mean, place))
 
-    def _write_share(self, tensor: TensorRef, rows: Rows, mean: str, place: int) -> str:
+    def _write_share(self, tensor: TensorRef, rows: Rows, mean: Tensor, place: int) -> Tensor:
         shares = self._once(("shares", rows.rows.root), lambda: self._write_shares(rows.rows))
         suffix = "{}/{}/share".format(place, tensor.node)
-        dtype = self._dtype(tensor)
-        share = self.cast(TensorRef(shares, place).input_name, _FLOAT32, dtype, suffix + "/cast")
-        node = self._writer.node(
-            suffix,
-            "MulNoNan",
-            [mean, share],
-            self._view.device(tensor.node),
-            T=tf.AttrValue(type=dtype),
-        )
-        return str(node.name)
+        share = self.cast(shares[place], mean.dtype, suffix + "/cast")
+        device = self._view.device(tensor.node)
+        return self._writer.call(suffix, "MulNoNan", device, x=mean, y=share).result
 
-    def _write_shares(self, rows: RowCount) -> str:
+    def _write_shares(self, rows: RowCount) -> List[Tensor]:
         suffix = "shares/" + rows.first.node + "/{}".format(rows.first.index)
-        lengths = self.cast(self._row_sizes(rows), _INT32, _FLOAT32, suffix + "/sizes")
-        count = self.cast(self.row_count(rows), _INT32, _FLOAT32, suffix + "/count")
-        kind = tf.AttrValue(type=_FLOAT32)
-        quotient = self._writer.node(suffix + "/quotient", "RealDiv", [lengths, count], T=kind)
-        node = self._writer.node(
-            suffix, "Unpack", [quotient.name],
-            num=values.integer(self._number), T=kind, axis=values.integer(0),
-        )  # fmt: skip
-        return str(node.name)
+        lengths = self.cast(self._row_sizes(rows), _FLOAT32, suffix + "/sizes")
+        count = self.cast(self.row_count(rows), _FLOAT32, suffix + "/count")
+        quotient = self._writer.call(suffix + "/quotient", "RealDiv", x=lengths, y=count)
+        shares = self._writer.call(suffix, "Unpack", value=quotient.result, num=self._number)
+        return shares.outputs("output")
 
-    def cast(self, tensor: str, source: int, target: int, suffix: str) -> str:
+    def cast(self, tensor: Tensor, dtype: int, suffix: str) -> Tensor:
         """A tensor as another DataType number, if it has that not already."""
-        if source == target:
+        if tensor.dtype == dtype:
             return tensor
-        kinds = {"SrcT": tf.AttrValue(type=source), "DstT": tf.AttrValue(type=target)}
-        return str(self._writer.node(suffix, "Cast", [tensor], **kinds).name)
+        return self._writer.call(suffix, "Cast", x=tensor, DstT=dtype).result
 
 
 def sizes(rows: int, number: int) -> List[int]:

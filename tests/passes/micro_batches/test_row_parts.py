@@ -6,11 +6,12 @@ from typing import List, Optional
 
 import pytest
 
+from graph_opt.graph.op_call import Tensor
 from graph_opt.graph.rewrite import Rewrite
 from graph_opt.graph.view import TensorRef
 from graph_opt.passes.micro_batches.row_parts import RowParts, sizes
 from graph_opt.passes.micro_batches.values import RowCount, Rows
-from graph_opt.passes.node_writer import NodeWriter
+from graph_opt.passes.node_writer import NodeWriter, tensor_of
 from tests.passes.drawings import Change, lines, view_of
 
 GRAPH = """
@@ -28,7 +29,11 @@ class Parts:
         self.rows = Rows(0, RowCount(BATCH, static))
         self._view = view_of(GRAPH)
         self._writer = NodeWriter(self._view, "S", "")
-        self.made = RowParts(self._view, self._writer, 3, lambda tensor: tensor.input_name)
+        self.made = RowParts(self._view, self._writer, 3, self.tensor)
+
+    def tensor(self, ref: TensorRef) -> Tensor:
+        """A tensor of the graph."""
+        return tensor_of(self._view, ref)
 
     def drawn(self) -> List[str]:
         """The nodes that were written."""
@@ -93,7 +98,8 @@ def test_several_elements_for_each_row_stay_together() -> None:
 
 def test_the_mean_of_a_part_counts_by_its_share_of_rows() -> None:
     parts = Parts(None)
-    assert parts.made.share(TensorRef("mean", 0), parts.rows, "mean_2", 2) == "S/2/mean/share"
+    mean = parts.tensor(TensorRef("mean_2", 0))
+    assert parts.made.share(TensorRef("mean", 0), parts.rows, mean, 2) == "S/2/mean/share"
     drawn = parts.drawn()
     assert drawn[-3:] == lines("""
         + shares/batch/0/quotient = RealDiv(shares/batch/0/sizes, shares/batch/0/count)
