@@ -24,11 +24,10 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from graph_opt.compat import tf
-from graph_opt.compat.op_definitions import value_dtype
 from graph_opt.config.options import SessionOptions
+from graph_opt.graph.op_call import Call, Tensor
 from graph_opt.graph.rewrite import ControlEdit, InputEdit, Rewrite
-from graph_opt.graph.view import GraphView, TensorRef, shape_proto
+from graph_opt.graph.view import GraphView, Shape, TensorRef
 from graph_opt.ops import stage_nodes
 from graph_opt.ops.stage_spec import (
     KIND_PIPELINE,
@@ -39,7 +38,7 @@ from graph_opt.ops.stage_spec import (
     turns_of,
     unstaged_put_attributes,
 )
-from graph_opt.passes.node_writer import NodeWriter, free_scope
+from graph_opt.passes.node_writer import NodeWriter, free_scope, tensor_of
 from graph_opt.passes.pass_state import PassState
 from graph_opt.passes.pipeline.copied_node import copied_node
 from graph_opt.passes.pipeline.pipelined_names import PipelinedNames
@@ -52,7 +51,6 @@ from graph_opt.rules.op_names import VARIABLES
 _SCOPE = "pipeline_dense"
 # While one waits for its server, the next is under way to it, and has its turn afterwards.
 _THREADS = 2
-_BOOL = tf.bool.as_datatype_enum
 _LINE = (
     "pipeline_dense: {} on {} run while the next step computes, which reads {} pulled before; "
     "weights miss 1 update"
@@ -120,32 +118,26 @@ class _Stage:
         self._turns_at: Dict[str, str] = {}
         self._counters: Dict[str, str] = {}
         self._counts: Dict[TensorRef, str] = {}
-        self._taken = {
-            tensor: TensorRef(self._gradients.name + "/TensorBufferTake", index).input_name
-            for index, tensor in enumerate(pushed.sent)
-        }
+        self._taken: Dict[TensorRef, Tensor] = {}
 
     def rewrite(self) -> Rewrite:
         """All nodes and edits."""
-        writer = self._writer
-        sent = self._signature(self._pushed.sent)
-        put = self._put(
-            "gradients/TensorBufferPut",
-            unstaged_put_attributes(self._gradients),
-            [tensor.input_name for tensor in self._pushed.sent],
-            sent,
-        )
-        put.input.extend("^" + name for name in self._pushed.waits)
-        self._push = str(put.name)
-        self._take_turns(self._take(self._gradients, sent))
-        for name in self._pushed.pushed:
+        view, pushed, writer = self._view, self._pushed, self._writer
+        sent = [tensor_of(view, tensor) for tensor in pushed.sent]
+        attributes = unstaged_put_attributes(self._gradients)
+        push = self._put("gradients/TensorBufferPut", attributes, sent, pushed.waits)
+        self._push = push.name
+        take = self._take(self._gradients, sent, [view.shape(tensor) for tensor in pushed.sent])
+        self._taken = dict(zip(pushed.sent, take.outputs("record")))
+        turn_end = self._take_turns(take)
+        for name in pushed.pushed:
             self._clone(name)
-        for tensor in sorted(self._pushed.copies):
+        for tensor in sorted(pushed.copies):
             self._copy(tensor)
         for spec in (self._weights, self._gradients, self._turns):
             writer.nodes.extend(stage_nodes.control_nodes(spec, writer.device))
-        self._put_weights()
-        taken = self._take(self._weights, self._reads.signature())
+        record = self._put_weights(turn_end)
+        taken = self._take(self._weights, record, self._reads.shapes()).outputs("record")
         self._add_counts(taken)
         return Rewrite(tuple(writer.nodes), tuple(self._reads_moved(taken)), self._waits())
 
@@ -162,53 +154,61 @@ class _Stage:
             counting=pushed.counting,
         )
 
-    def _put_weights(self) -> None:
-        """Puts a record for each step that main begins before the stage has applied gradients."""
-        signature = self._reads.signature()
+    def _put_weights(self, turn_end: Call) -> List[Tensor]:
+        """Puts a record for each step that main begins before the stage has applied gradients.
+
+        Args:
+          turn_end: Ends the turn of a step once it has put its record.
+
+        Returns:
+          The first record.
+        """
         first = self._reads.first()
         attributes = unstaged_put_attributes(self._weights)
-        put = self._put("first/TensorBufferPut", attributes, first, signature)
+        put = self._put("first/TensorBufferPut", attributes, first)
         if self._missed:
-            second = self._reads.second(first)
-            behind = self._put("second/TensorBufferPut", attributes, second, signature)
-            behind.input.append("^" + put.name)
+            self._put("second/TensorBufferPut", attributes, self._reads.second(first), [put.name])
         again = self._reads.behind_updates(self._missed)
-        last = self._put("TensorBufferPut", put_attributes(self._weights), again, signature)
-        last.input.extend("^" + self._name(update) for update in self._pushed.updates)
-        end = self._writer.named(self._name("turn/TensorBufferPut"))
-        end.input.append("^" + last.name)
+        updates = [self._name(update) for update in self._pushed.updates]
+        last = self._put("TensorBufferPut", put_attributes(self._weights), again, updates)
+        turn_end.node.input.append("^" + last.name)
+        return first
 
-    def _take_turns(self, gradients: str) -> None:
-        """A step takes gradients once the weights of the last step are put; it is asked before."""
-        token = self._writer.constant("turn/token", np.bool_(True))
-        types = tf.AttrValue(list=tf.AttrValue.ListValue(type=[_BOOL]))
-        shapes = tf.AttrValue(list=tf.AttrValue.ListValue(shape=[shape_proto(())]))
-        signature = {"dtypes": types, "shapes": shapes}
+    def _take_turns(self, gradients: Call) -> Call:
+        """A step takes gradients once the weights of the last step are put; it is asked before.
+
+        Args:
+          gradients: Takes them.
+
+        Returns:
+          What ends the turn of a step.
+        """
+        token = [self._writer.constant("turn/token", np.bool_(True))]
         attributes = unstaged_put_attributes(self._turns)
-        self._put("turn/first/TensorBufferPut", attributes, [token], signature)
-        self._put("turn/TensorBufferPut", attributes, [token], signature)
-        turn = self._take(self._turns, signature)
-        self._writer.named(gradients).input.append("^" + turn)
+        self._put("turn/first/TensorBufferPut", attributes, token)
+        end = self._put("turn/TensorBufferPut", attributes, token)
+        turn = self._take(self._turns, token, [()])
+        gradients.node.input.append("^" + turn.name)
+        return end
 
-    def _add_counts(self, take: str) -> None:
+    def _add_counts(self, taken: Sequence[Tensor]) -> None:
         """Numbers of steps before and after a step of main, which takes them."""
         pushed = self._pushed
-        for index, counter in enumerate(pushed.counters, len(pushed.pulled)):
-            taken = TensorRef(take, index)
-            self._counters[counter.variable] = str(taken)
+        for counter, number in zip(pushed.counters, taken[len(pushed.pulled) :]):
+            self._counters[counter.variable] = str(number.ref)
             instead = pushed.ends.get(counter.update)
             if instead is None:
                 continue
             waits = (self._push, *instead)
-            after = self._reads.counted_by_main(counter.variable, taken.input_name, waits)
+            after = self._reads.counted_by_main(counter.variable, number, waits)
             for tensor, counted_by in pushed.counts.items():
                 if counted_by is counter:
-                    self._counts[tensor] = after + ":0"
+                    self._counts[tensor] = str(after.ref)
 
-    def _reads_moved(self, take: str) -> List[InputEdit]:
+    def _reads_moved(self, taken: Sequence[Tensor]) -> List[InputEdit]:
         return [
-            InputEdit(use.consumer, use.slot, TensorRef(take, index).input_name)
-            for index, uses in enumerate(self._pushed.pulled.values())
+            InputEdit(use.consumer, use.slot, tensor)
+            for uses, tensor in zip(self._pushed.pulled.values(), taken)
             for use in uses
         ]
 
@@ -221,33 +221,32 @@ class _Stage:
     def _name(self, name: str) -> str:
         return self._writer.name(name)
 
-    def _signature(self, tensors: Sequence[TensorRef]) -> Dict[str, Any]:
-        """Dtypes and shapes of a record."""
-        view = self._view
-        dtypes = [value_dtype(view.dtype(tensor) or 0) for tensor in tensors]
-        shapes = [shape_proto(view.shape(tensor)) for tensor in tensors]
-        return {
-            "dtypes": tf.AttrValue(list=tf.AttrValue.ListValue(type=dtypes)),
-            "shapes": tf.AttrValue(list=tf.AttrValue.ListValue(shape=shapes)),
-        }
-
     def _put(
-        self, suffix: str, attributes: Any, inputs: Sequence[str], signature: Dict[str, Any]
-    ) -> Any:
-        return self._writer.node(
-            suffix, stage_nodes.BUFFER_PUT, inputs, dtypes=signature["dtypes"], **attributes
+        self,
+        suffix: str,
+        attributes: Dict[str, Any],
+        record: List[Tensor],
+        waits_for: Sequence[str] = (),
+    ) -> Call:
+        return self._writer.call(
+            suffix,
+            stage_nodes.BUFFER_PUT,
+            waits_for=waits_for,
+            record=record,
+            place=[],
+            **attributes,
         )
 
-    def _take(self, spec: StageSpec, signature: Dict[str, Any]) -> str:
+    def _take(self, spec: StageSpec, record: Sequence[Tensor], shapes: Sequence[Shape]) -> Call:
         suffix = spec.name[len(self._writer.scope) :].lstrip("/")
-        node = self._writer.node(
+        return self._writer.call(
             "/".join(filter(None, [suffix, stage_nodes.BUFFER_TAKE])),
             stage_nodes.BUFFER_TAKE,
-            _output_shapes=signature["shapes"],
-            **signature,
+            output_shapes=shapes,
+            dtypes=[tensor.dtype for tensor in record],
+            shapes=shapes,
             **take_attributes(spec),
         )
-        return str(node.name)
 
     def _clone(self, name: str) -> None:
         """A node of the stage that does what a node of main did for updates."""
@@ -266,28 +265,22 @@ class _Stage:
     def _turn_at(self, task: str) -> str:
         """A node of a task for which what uses variables waits until its step has the turn."""
         if task not in self._turns_at:
-            taken = self._taken_at(task)
-            node = self._writer.node(
-                "turn/at{}".format(len(self._turns_at)),
-                "NoOp" if taken is None else "Identity",
-                ["^" + self._gradients.name + "/TensorBufferTake"]
-                if taken is None
-                else [self._taken[taken]],
-                task,
-            )
-            if taken is not None:
-                number = value_dtype(self._view.dtype(taken) or 0)
-                node.attr["T"].CopyFrom(tf.AttrValue(type=number))
-            self._turns_at[task] = str(node.name)
+            name, taken = "turn/at{}".format(len(self._turns_at)), self._taken_at(task)
+            if taken is None:
+                take = "{}/{}".format(self._gradients.name, stage_nodes.BUFFER_TAKE)
+                node = self._writer.call(name, "NoOp", task, waits_for=[take])
+            else:
+                node = self._writer.call(name, "Identity", task, input=taken)
+            self._turns_at[task] = node.name
         return self._turns_at[task]
 
-    def _taken_at(self, task: str) -> Optional[TensorRef]:
+    def _taken_at(self, task: str) -> Optional[Tensor]:
         """A tensor that a task takes anyway."""
         view, tasks = self._view, self._pushed.tasks
         for name in self._pushed.pushed:
             for tensor in view.inputs(name) if tasks[name] == task else ():
                 if self._input(tensor, name) == self._taken.get(tensor):
-                    return tensor
+                    return self._taken[tensor]
         return None
 
     def _names_before(self, update: str) -> List[str]:
@@ -300,13 +293,10 @@ class _Stage:
 
     def _copy(self, tensor: TensorRef) -> None:
         """Its value when it is read, which updates of the variable do not change."""
-        self._writer.node(
-            "copy/" + tensor.node,
-            "DeepCopy",
-            [TensorRef(self._name(tensor.node), tensor.index).input_name],
-            self._view.device(tensor.node),
-            T=tf.AttrValue(type=self._view.dtype(tensor)),
-        )
+        original = tensor_of(self._view, tensor)
+        read = Tensor(TensorRef(self._name(tensor.node), tensor.index).input_name, original.dtype)
+        device = self._view.device(tensor.node)
+        self._writer.call("copy/" + tensor.node, "DeepCopy", device, x=read)
 
     def _input(self, tensor: TensorRef, reader: str) -> str:
         tasks = self._pushed.tasks

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Sequence, Set
 
-from graph_opt.compat import tf
-from graph_opt.compat.op_definitions import is_value, value_dtype
-from graph_opt.graph.view import GraphView, TensorRef, shape_proto
-from graph_opt.passes.node_writer import NodeWriter
+from graph_opt.compat.op_definitions import is_value
+from graph_opt.graph.op_call import Tensor
+from graph_opt.graph.view import GraphView, Shape, TensorRef
+from graph_opt.passes.node_writer import NodeWriter, tensor_of
 from graph_opt.passes.pipeline.copied_node import copied_node
 from graph_opt.passes.pipeline.counters import Counter
 from graph_opt.passes.pipeline.pushed_updates import PushedUpdates
@@ -50,24 +50,17 @@ class WeightReads:
             elif any(each in self._same or each in self._depending for each in above):
                 self._depending.add(name)
 
-    def signature(self) -> Dict[str, Any]:
-        """Dtypes and shapes of what is read, as attributes."""
-        view, pulled = self._view, self._pushed.pulled
-        dtypes = [value_dtype(view.dtype(tensor) or 0) for tensor in pulled]
-        dtypes += [self._dtype(name) for name in self._counters]
-        shapes = [shape_proto(view.shape(tensor)) for tensor in pulled]
-        shapes += [view.nodes[name].attr["shape"].shape for name in self._counters]
-        return {
-            "dtypes": tf.AttrValue(list=tf.AttrValue.ListValue(type=dtypes)),
-            "shapes": tf.AttrValue(list=tf.AttrValue.ListValue(shape=shapes)),
-        }
+    def shapes(self) -> List[Shape]:
+        """Static shapes of what is read."""
+        counters: List[Shape] = [each.increment.shape for each in self._pushed.counters]
+        return [self._view.shape(tensor) for tensor in self._pushed.pulled] + counters
 
-    def first(self) -> List[str]:
-        """Reads variables as they are; the names of the tensors."""
+    def first(self) -> List[Tensor]:
+        """Reads variables as they are; the tensors."""
         values = {name: self._counter_value(_FIRST, name) for name in self._counters}
         return [self._value(_FIRST, tensor) for tensor in self._pushed.pulled] + [*values.values()]
 
-    def second(self, first: Sequence[str]) -> List[str]:
+    def second(self, first: Sequence[Tensor]) -> List[Tensor]:
         """The same as `first`, but numbers of steps are one update further."""
         numbers = first[len(self._pushed.pulled) :]
         steps = {
@@ -81,7 +74,7 @@ class WeightReads:
         ]
         return pulled + [*steps.values()]
 
-    def behind_updates(self, missed: int) -> List[str]:
+    def behind_updates(self, missed: int) -> List[Tensor]:
         """Reads variables behind the updates.
 
         Args:
@@ -100,10 +93,10 @@ class WeightReads:
         ]
         return pulled + [*steps.values()]
 
-    def _copies(self, scope: str, steps: Dict[str, str], wanted: Any) -> Dict[str, str]:
+    def _copies(self, scope: str, steps: Dict[str, Tensor], wanted: Any) -> Dict[str, str]:
         """By node, what stands for it: copies, and numbers of steps."""
         view = self._view
-        found = {
+        found: Dict[str, str] = {
             name: steps[counter.variable]
             for name, counter in self._same.items()
             if view.dtype(TensorRef(name, 0)) != RESOURCE
@@ -118,81 +111,53 @@ class WeightReads:
             self._writer.nodes.append(copied_node(view, name, found[name], inputs, waits))
         return found
 
-    @staticmethod
-    def _input(copies: Dict[str, str], tensor: TensorRef) -> str:
-        if tensor.node not in copies:
-            return tensor.input_name
-        return TensorRef(copies[tensor.node], tensor.index).input_name
+    def _input(self, copies: Dict[str, str], tensor: TensorRef) -> Tensor:
+        name = copies.get(tensor.node, tensor.node)
+        return Tensor(TensorRef(name, tensor.index).input_name, tensor_of(self._view, tensor).dtype)
 
-    def _counted(self, scope: str, variable: str, value: str) -> str:
+    def _counted(self, scope: str, variable: str, value: Tensor) -> Tensor:
         """A number of steps, one update further."""
-        increment = self._increment(scope, variable, self._view.device(variable))
-        return self._sum("{}/{}/steps".format(scope, variable), variable, value, increment)
+        return self._sum(scope, variable, value, self._view.device(variable))
 
-    def counted_by_main(self, variable: str, taken: str, waits: Sequence[str]) -> str:
-        """Writes what main gives for a number of steps after its update; the tensor's name.
+    def counted_by_main(self, variable: str, taken: Tensor, waits: Sequence[str]) -> Tensor:
+        """Writes what main gives for a number of steps after its update.
 
         Args:
           variable: The number's variable.
           taken: What main takes from the stage.
           waits: The nodes for which it waits.
         """
-        increment = self._increment("after", variable, self._writer.device)
-        name = "after/{}/steps".format(variable)
-        return self._sum(name, variable, taken, increment, waits, self._writer.device)
-
-    def _increment(self, scope: str, variable: str, device: str) -> str:
-        name = "{}/{}/increment".format(scope, variable)
-        return self._writer.constant(name, self._counters[variable].increment, device)
+        return self._sum("after", variable, taken, self._writer.device, waits)
 
     def _sum(
-        self,
-        name: str,
-        variable: str,
-        value: str,
-        increment: str,
-        waits: Sequence[str] = (),
-        device: str = "",
-    ) -> str:
-        node = self._writer.node(
-            name,
-            "AddV2",
-            [value, increment, *("^" + each for each in waits)],
-            device or self._view.device(variable),
-            T=tf.AttrValue(type=self._dtype(variable)),
-        )
-        return str(node.name)
+        self, scope: str, variable: str, value: Tensor, device: str, waits: Sequence[str] = ()
+    ) -> Tensor:
+        name = "{}/{}/".format(scope, variable)
+        increment = self._counters[variable].increment
+        by = self._writer.constant(name + "increment", increment, device)
+        return self._writer.call(name + "steps", "AddV2", device, waits, x=value, y=by).result
 
-    def _counter_value(self, scope: str, variable: str, waits: Sequence[str] = ()) -> str:
-        dtype = tf.AttrValue(type=self._dtype(variable))
-        is_handle = self._view.op(variable) == _HANDLE
-        node = self._writer.node(
-            "{}/{}/value".format(scope, variable),
-            "ReadVariableOp" if is_handle else "Identity",
-            [variable, *("^" + each for each in waits)],
-            self._view.device(variable),
-            **({"dtype": dtype} if is_handle else {"T": dtype}),
-        )
-        return str(node.name)
+    def _counter_value(self, scope: str, variable: str, waits: Sequence[str] = ()) -> Tensor:
+        view, name = self._view, "{}/{}/value".format(scope, variable)
+        tensor, device = TensorRef(variable, 0), view.device(variable)
+        if view.op(variable) != _HANDLE:
+            return self._writer.call(name, "Identity", device, waits, input=tensor).result
+        dtype = view.nodes[variable].attr["dtype"].type
+        return self._writer.call(
+            name, "ReadVariableOp", device, waits, resource=tensor, dtype=dtype
+        ).result
 
-    def _dtype(self, variable: str) -> int:
-        return int(self._view.nodes[variable].attr["dtype"].type)
-
-    def _value(self, scope: str, tensor: TensorRef, waits: Sequence[str] = ()) -> str:
+    def _value(self, scope: str, tensor: TensorRef, waits: Sequence[str] = ()) -> Tensor:
         """A tensor, or the value of a reference, read on its server."""
-        number = self._view.dtype(tensor) or 0
-        if is_value(number):
-            return tensor.input_name
+        view, name = self._view, "{}/{}/value".format(scope, tensor.node)
+        read = tensor_of(view, tensor)
+        if is_value(view.dtype(tensor) or 0):
+            return read
         if tensor.node in self._counters:
-            return self._writer.name("{}/{}/value".format(scope, tensor.node))
-        node = self._writer.node(
-            "{}/{}/value".format(scope, tensor.node),
-            "Identity",
-            [tensor.input_name, *("^" + each for each in waits)],
-            self._view.device(tensor.node),
-            T=tf.AttrValue(type=value_dtype(number)),
-        )
-        return str(node.name)
+            return Tensor(self._writer.name(name), read.dtype)
+        return self._writer.call(
+            name, "Identity", view.device(tensor.node), waits, input=read
+        ).result
 
     def _updates_beside(self, name: str) -> List[str]:
         """The stage's updates on the same server."""
