@@ -11,12 +11,11 @@ from __future__ import annotations
 
 from typing import Any, Dict, Iterable, List, Mapping, Sequence
 
-from graph_opt.compat.op_definitions import value_dtype
 from graph_opt.compat.stateful_ops import RANDOM
 from graph_opt.graph.op_call import Tensor
 from graph_opt.graph.rewrite import ControlEdit, InputEdit
 from graph_opt.graph.view import GraphView, Shape, TensorRef
-from graph_opt.passes.node_writer import NodeWriter
+from graph_opt.passes.node_writer import NodeWriter, tensor_of
 from graph_opt.passes.summed_batches.batch_part import BatchPart
 from graph_opt.passes.summed_batches.gradients import Gradient
 from graph_opt.rules.optimizers.update_inputs import ANY_LENGTH
@@ -82,7 +81,7 @@ class BatchCopies:
 
     def _copy(self, name: str, place: int) -> None:
         view, original = self._view, self._view.nodes[name]
-        inputs = [self._of(tensor, place) for tensor in view.inputs(name)]
+        inputs: List[str] = [self._of(tensor, place) for tensor in view.inputs(name)]
         inputs += ["^" + self._waited(each, place) for each in view.controls(name)]
         node = self._writer.node(
             "{}/{}".format(place, name), original.op, inputs, original.device, **original.attr
@@ -101,15 +100,16 @@ class BatchCopies:
         prefix, _, name = group.decode().partition("@")
         return "{}@{}".format(prefix, self._name(name, place)).encode()
 
-    def _of(self, tensor: TensorRef, place: int) -> str:
+    def _of(self, tensor: TensorRef, place: int) -> Tensor:
         """A tensor of one of the batches."""
-        if place and tensor in self._pulled[place - 1]:
-            return self._pulled[place - 1][tensor]
-        return TensorRef(self._name(tensor.node, place), tensor.index).input_name
+        text = TensorRef(self._name(tensor.node, place), tensor.index).input_name
+        if place:
+            text = self._pulled[place - 1].get(tensor, text)
+        return Tensor(text, tensor_of(self._view, tensor).dtype)
 
     def _waited(self, name: str, place: int) -> str:
         if name in self._part.sources:
-            return TensorRef.parse(self._of(TensorRef(name, 0), place)).node
+            return self._of(TensorRef(name, 0), place).ref.node
         return self._name(name, place)
 
     def _name(self, name: str, place: int) -> str:
@@ -117,8 +117,8 @@ class BatchCopies:
             return name
         return self._writer.name("{}/{}".format(place, name))
 
-    def _add(self, tensor: TensorRef, parts: Sequence[str]) -> str:
-        total, dtype = parts[0], self._dtype(tensor)
+    def _add(self, tensor: TensorRef, parts: Sequence[Tensor]) -> Tensor:
+        total = parts[0]
         for place, part in enumerate(parts[1:], 1):
             added = self._writer.call(
                 "sum/{}/{}/{}".format(tensor.node, tensor.index, place),
@@ -127,19 +127,18 @@ class BatchCopies:
                 output_shapes=[self._view.shape(tensor)],
                 x=total,
                 y=part,
-                T=dtype,
                 **_SUM,
             )
             total = added.result
         return total
 
-    def _join(self, tensor: TensorRef, parts: Sequence[str]) -> str:
+    def _join(self, tensor: TensorRef, parts: Sequence[Tensor]) -> Tensor:
         suffix = "joined/{}/{}".format(tensor.node, tensor.index)
         device = self._view.device(tensor.node)
-        shape, dtype = self._view.shape(tensor), self._dtype(tensor)
+        shape = self._view.shape(tensor)
         joined = self._writer.joined(
             suffix,
-            [Tensor(part, dtype) for part in parts],
+            parts,
             axis=0,
             device=device,
             output_shapes=[_of_any_length(shape)],
@@ -149,7 +148,7 @@ class BatchCopies:
             return joined
         return self._of_any_length(joined, tensor, suffix)
 
-    def _of_any_length(self, joined: Tensor, tensor: TensorRef, suffix: str) -> str:
+    def _of_any_length(self, joined: Tensor, tensor: TensorRef, suffix: str) -> Tensor:
         """Hides the length, as TensorFlow refuses more slices where it has inferred how many."""
         shape = _of_any_length(self._view.shape(tensor))
         default = self._writer.call(
@@ -162,11 +161,6 @@ class BatchCopies:
             **_OF_ANY_LENGTH,
         )
         return default.result
-
-    def _dtype(self, tensor: TensorRef) -> int:
-        dtype = self._view.dtype(tensor)
-        assert dtype is not None, tensor  # An op that is not known is not repeatable.
-        return value_dtype(dtype)
 
 
 def _of_any_length(shape: Shape) -> Shape:

@@ -12,12 +12,11 @@ from __future__ import annotations
 
 from typing import AbstractSet, Dict, List, Set
 
-from graph_opt.compat import tf
 from graph_opt.compat.op_definitions import is_value
 from graph_opt.config.options import SessionOptions
-from graph_opt.graph.rewrite import OUTPUT_SHAPES, ControlEdit, InputEdit, Rewrite
+from graph_opt.graph.op_call import Tensor
+from graph_opt.graph.rewrite import ControlEdit, InputEdit, Rewrite
 from graph_opt.graph.view import GraphView, TensorRef
-from graph_opt.passes import attribute_values as values
 from graph_opt.passes.control_flow import depths
 from graph_opt.passes.io_stages import BATCH_SOURCES, BUFFER_TAKE, stage_puts
 from graph_opt.passes.node_writer import NodeWriter
@@ -56,7 +55,7 @@ class _Turns:
             self._own[place] = dict.fromkeys(own)
         self._own[0] = dict.fromkeys(self._original(name) for name in self._own[1])
         self._writer = NodeWriter(view, scope, "")
-        self._gates: Dict[TensorRef, str] = {}
+        self._gates: Dict[TensorRef, Tensor] = {}
         self._inputs: List[InputEdit] = []
         self._controls: List[ControlEdit] = []
 
@@ -89,7 +88,7 @@ class _Turns:
         return original if place == 0 else "{}/{}/{}".format(self._scope, place, original)
 
     def _wait(self, place: int, names: List[str]) -> None:
-        done = self._writer.node("done/{}".format(place - 1), "NoOp", ["^" + one for one in names])
+        done = self._writer.call("done/{}".format(place - 1), "NoOp", waits_for=names)
         self._gates.clear()
         for name in self._own[place]:
             for slot, tensor in enumerate(self._view.inputs(name)):
@@ -104,15 +103,15 @@ class _Turns:
         dtype = self._view.dtype(tensor)
         return dtype is not None and is_value(dtype)
 
-    def _gate(self, tensor: TensorRef, place: int, done: str) -> str:
+    def _gate(self, tensor: TensorRef, place: int, done: str) -> Tensor:
         if tensor not in self._gates:
-            node = self._writer.node(
+            gate = self._writer.call(
                 "begin/{}/{}/{}".format(place, tensor.node, tensor.index),
                 "Identity",
-                [tensor.input_name, "^" + done],
                 self._view.device(tensor.node),
-                T=tf.AttrValue(type=self._view.dtype(tensor)),
+                waits_for=[done],
+                output_shapes=[self._view.shape(tensor)],
+                input=tensor,
             )
-            node.attr[OUTPUT_SHAPES].CopyFrom(values.shapes([self._view.shape(tensor)]))
-            self._gates[tensor] = str(node.name)
+            self._gates[tensor] = gate.result
         return self._gates[tensor]
