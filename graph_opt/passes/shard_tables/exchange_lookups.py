@@ -11,11 +11,11 @@ from __future__ import annotations
 import dataclasses
 from typing import Dict, List, NamedTuple, Sequence, Set
 
+from graph_opt.compat import tf
 from graph_opt.config.options import SessionOptions
 from graph_opt.graph.edits import Edits
-from graph_opt.graph.rewrite import Rewrite
+from graph_opt.graph.rewrite import OUTPUT_SHAPES, Rewrite
 from graph_opt.graph.view import GraphView, TensorRef
-from graph_opt.passes import attribute_values as values
 from graph_opt.passes.dead_nodes import dead_nodes
 from graph_opt.passes.fusion.group_nodes import GroupNodes
 from graph_opt.passes.node_writer import free_scope
@@ -164,13 +164,16 @@ class _Writing:
             left = [i for i in range(len(inputs)) if TensorRef(name, i) not in replaced]
             if not left:
                 continue
+            attributes = dict(self._view.nodes[name].attr)
+            attributes.pop(OUTPUT_SHAPES, None)
+            attributes["num_tensors"] = tf.AttrValue(i=len(left))
+            # Not a call: a process that only plans may lack Horovod's library.
             node = self._nodes.writer("rest", self._view.device(name)).node(
-                name.rpartition("/")[2], self._view.op(name), [inputs[i].input_name for i in left]
+                name.rpartition("/")[2],
+                self._view.op(name),
+                [inputs[i].input_name for i in left],
+                **attributes,
             )
-            for key, value in self._view.nodes[name].attr.items():
-                node.attr[key].CopyFrom(value)
-            node.attr["num_tensors"].CopyFrom(values.integer(len(left)))
-            node.attr.pop("_output_shapes", None)
             for place, index in enumerate(left):
                 made = TensorRef(node.name, place).input_name
                 self._edits.replace(TensorRef(name, index), made)
