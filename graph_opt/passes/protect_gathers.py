@@ -12,8 +12,9 @@ from typing import Any, List, NamedTuple, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.config.options import SessionOptions
+from graph_opt.graph.op_call import Tensor, call_op
 from graph_opt.graph.rewrite import InputEdit, Rewrite
-from graph_opt.graph.view import GraphView, TensorRef, shape_proto
+from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.passes.pass_state import PassState
 from graph_opt.reporting.tables import counted
 
@@ -60,12 +61,9 @@ def exposed_reads(view: GraphView) -> List[ExposedRead]:
 
 def ensure_shape(view: GraphView, rows: TensorRef, source: str, scope: str) -> Any:
     """An EnsureShape NodeDef in `scope` that reads `source` and has the shape of `rows`."""
-    shape = view.shape(rows)
-    node = tf.NodeDef(name=scope + "/ensure_shape", op="EnsureShape", input=[source])
-    node.device = view.device(rows.node)
-    node.attr["T"].type = view.dtype(rows) or tf.float32.as_datatype_enum
-    node.attr["shape"].shape.CopyFrom(shape_proto(shape))
-    return node
+    read = Tensor(source, view.dtype(rows) or tf.float32.as_datatype_enum)
+    arguments = {"input": read, "shape": view.shape(rows)}
+    return call_op("EnsureShape", scope + "/ensure_shape", arguments, view.device(rows.node)).node
 
 
 def protect_gathers(state: PassState, options: SessionOptions) -> PassState:

@@ -11,10 +11,11 @@ which steps of `AdamAsyncOptimizer` depend, stays as it is.
 
 from __future__ import annotations
 
-from typing import AbstractSet, Any, Dict, List, NamedTuple, Optional, Set, Tuple
+from typing import AbstractSet, Dict, List, NamedTuple, Optional, Set, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.compat.function_bodies import function_body
+from graph_opt.graph.op_call import call_op
 from graph_opt.graph.view import GraphView, TensorRef, Use
 from graph_opt.rules.gradients.gather import Slices
 from graph_opt.rules.op_names import PASS_VALUES_ON, SWITCHES
@@ -190,13 +191,12 @@ def _body(view: GraphView, name: str, branch: str) -> Optional[Tuple[GraphView, 
     function = functions.get(called.func.name) if called is not None else None
     if function is None:
         return None
-    arguments = [_argument(number) for number, _ in enumerate(function.signature.input_arg)]
+    arguments = [
+        call_op("Placeholder", "argument_{}".format(number), {"dtype": argument.type}).node
+        for number, argument in enumerate(function.signature.input_arg)
+    ]
     body = function_body(function, [node.name for node in arguments], "body")
     if body is None:
         return None
     graph = tf.GraphDef(node=[*arguments, *body.nodes])
     return GraphView(graph), [TensorRef.parse(result) for result in body.results]
-
-
-def _argument(number: int) -> Any:
-    return tf.NodeDef(name="argument_{}".format(number), op="Placeholder")
