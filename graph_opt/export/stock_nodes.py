@@ -10,6 +10,7 @@ from typing import Any, Callable, Dict, List, Sequence
 
 from graph_opt.compat import tf
 from graph_opt.compat.exported_graph import STAND_IN_SCOPE
+from graph_opt.graph.op_call import Tensor, call_op
 from graph_opt.graph.undo import node_of_input
 from graph_opt.graph.view import TensorRef
 
@@ -137,15 +138,16 @@ class _Graft:
         return moved
 
     def _done(self, operation: Any) -> Any:
-        node = tf.NodeDef(name=self._node.name, op="NoOp", device=self._node.device)
+        node = call_op("NoOp", self._node.name, {}, self._node.device).node
         node.input.append("^" + self._renamed(operation.name))
         return node
 
     def _last(self, outputs: Sequence[Any]) -> Any:
-        node = tf.NodeDef(name=self._node.name, op="IdentityN", device=self._node.device)
-        for tensor in outputs:
-            node.input.append(self._text(TensorRef.parse(tensor.name)))
-            node.attr["T"].list.type.append(tensor.dtype.as_datatype_enum)
+        tensors = [
+            Tensor(self._text(TensorRef.parse(tensor.name)), tensor.dtype.as_datatype_enum)
+            for tensor in outputs
+        ]
+        node = call_op("IdentityN", self._node.name, {"input": tensors}, self._node.device).node
         node.input.extend(self._controls)
         if _SHAPES in self._node.attr:
             node.attr[_SHAPES].CopyFrom(self._node.attr[_SHAPES])

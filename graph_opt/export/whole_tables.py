@@ -10,10 +10,12 @@ variable of that name; a table of which one rank has all keeps its name.
 from __future__ import annotations
 
 import collections
+import itertools
 from typing import Any, Dict, List, NamedTuple, Sequence, Set, Tuple
 
 from graph_opt.compat import tf
-from graph_opt.compat.op_definitions import attributes_of
+from graph_opt.compat.op_definitions import attributes_of, input_lengths
+from graph_opt.graph.op_call import Tensor, call_op
 from graph_opt.graph.undo import node_of_input
 
 VARIABLES = ("VarHandleOp", "VariableV2", "Variable")
@@ -24,7 +26,8 @@ _LOOKUPS = {
     "ExchangeGather": "GroupEmbeddingLookup",
     "ResourceExchangeGather": "ResourceGroupEmbeddingLookup",
 }
-_COMBINE_ROWS, _COMBINE_INVERSE, _COMBINE_FIRST_IDS = 0, 2, 4
+_COMBINE_ROWS, _COMBINE_INVERSE = 0, 2
+_BATCH = ("ids", "positions", "shapes", "weights")
 
 
 class VariablePart(NamedTuple):
@@ -137,7 +140,7 @@ def _group_lookup(node: Any, nodes: Dict[str, Any], parts: Dict[str, VariablePar
     ranks = attributes["shard_servers"].list.i
     widths = attributes["table_widths"].list.i
     counts = attributes["table_shards"].list.i
-    tables: List[str] = []
+    tables: List[Tensor] = []
     variables = [_source(gather.input[table], nodes, VARIABLES) for table in range(len(names))]
     several = collections.Counter(variable.name for variable in variables)
     for table, variable in enumerate(variables):
@@ -155,19 +158,16 @@ def _group_lookup(node: Any, nodes: Dict[str, Any], parts: Dict[str, VariablePar
                 use_resource,
             )
             parts[part.name] = part
-            tables.append(part.name if use_resource else part.name + "/read")
-    op = (
-        "ResourceGroupEmbeddingLookup"
-        if gather.op.startswith("Resource")
-        else "GroupEmbeddingLookup"
-    )
-    lookup = tf.NodeDef(name=node.name, op=op, device=node.device)
-    lookup.input.extend(tables)
-    lookup.input.extend(node.input[_COMBINE_FIRST_IDS:])
-    for name, value in attributes_of(op, node).items():
-        lookup.attr[name].CopyFrom(value)
-    if op == "GroupEmbeddingLookup":
-        lookup.attr["table_dtypes"].list.type.extend([node.attr["T"].type] * len(tables))
+            text = part.name if use_resource else part.name + "/read"
+            dtype = tf.resource if use_resource else part.dtype
+            tables.append(Tensor(text, dtype.as_datatype_enum))
+    op, texts = _LOOKUPS[gather.op], iter(node.input)
+    lengths = input_lengths(node).items()
+    given = {name: list(itertools.islice(texts, length)) for name, length in lengths}
+    arguments = {name: given[name] for name in _BATCH}
+    arguments.update(attributes_of(op, node), tables=tables)
+    lookup = call_op(op, node.name, arguments, node.device).node
+    lookup.input.extend(texts)  # what it waits for
     return lookup
 
 
