@@ -14,14 +14,13 @@ from __future__ import annotations
 from typing import Any, Container, Iterable, List, Mapping, Sequence
 
 from graph_opt.graph.rewrite import ControlEdit, Rewrite
-from graph_opt.graph.view import GraphView, TensorRef
-from graph_opt.passes import attribute_values as values
+from graph_opt.graph.view import GraphView
 from graph_opt.passes.node_writer import NodeWriter
 from graph_opt.passes.prefetch.exact_tables import table_writes
 from graph_opt.passes.prefetch.served_rows import (
     ServedLookup,
-    followed,
     gather_again,
+    of_lookup,
     pack_of,
 )
 from graph_opt.passes.tasks import task_of
@@ -83,32 +82,22 @@ def _asking(
     bounded: Container[str],
 ) -> List[Any]:
     """The nodes, the last of which keeps what servers send."""
-    prepare = view.nodes[lookup.prepare]
     count, packs = len(lookup.gathers), _packs_of(view, updates)
     name = "{}/{}/next".format(scope, lookup.combine)
     worker = NodeWriter(view, name, view.device(lookup.prepare))
-    asked = worker.node(
+    asked = worker.call(
         "batch",
         NEXT_SERVED,
-        ["^" + pack for pack in packs],
-        num_servers=values.integer(count),
-        shard_servers=prepare.attr["shard_servers"],
-        shards=followed(view, lookup.shards, bounded),
-        lookup=values.text(lookup.combine),
-        num_updates=values.integer(len(packs)),
-        _output_shapes=values.shapes([(None,)] * count + [()]),
+        waits_for=packs,
+        output_shapes=[(None,)] * count + [()],
+        num_servers=count,
+        num_updates=len(packs),
+        **of_lookup(view, lookup, bounded),
     )
-    gathers = []
-    for i, gather in enumerate(lookup.gathers):
+    rows = []
+    for i, (gather, request) in enumerate(zip(lookup.gathers, asked.outputs("requests"))):
         task = task_of(view.device(gather))
         behind = [update for update in updates if task_of(view.device(update)) == task]
-        request = TensorRef(asked.name, i)
-        gathers.append(gather_again(view, gather, "rows_{}".format(i), request, name, *behind))
-    keep = worker.node(
-        "keep",
-        KEEP_BATCH,
-        [*(gather.name for gather in gathers), TensorRef(asked.name, count).input_name],
-        T=view.nodes[lookup.gathers[0]].attr["T"],
-        num_servers=values.integer(count),
-    )
-    return [asked, *gathers, keep]
+        rows.append(gather_again(view, gather, worker, "rows_{}".format(i), request, behind))
+    worker.call("keep", KEEP_BATCH, rows=rows, next=asked.output("next"))
+    return worker.nodes

@@ -35,9 +35,9 @@ from typing import (
     Tuple,
 )
 
-from graph_opt.compat import tf
 from graph_opt.compat.op_definitions import attributes_of
 from graph_opt.compat.stateful_ops import BRING_ROWS
+from graph_opt.graph.op_call import Call, Tensor, inputs_by_name
 from graph_opt.graph.rewrite import AttributeEdit, ControlEdit, InputEdit, Rewrite
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.passes import attribute_values as values
@@ -149,108 +149,110 @@ def refresh(
     Returns:
       The rewrite, and what replaces each output of the lookup.
     """
-    node, prepare = view.nodes[lookup.combine], view.nodes[lookup.prepare]
-    count = len(lookup.gathers)
-    writer = NodeWriter(view, "{}/{}".format(scope, lookup.combine), view.device(lookup.prepare))
-    counts = TensorRef(lookup.prepare, count + 1)
-    staged = writer.node(
+    prepare = Call(view.nodes[lookup.prepare])
+    requests, counts = prepare.outputs("requests"), prepare.output("counts")
+    count = len(requests)
+    writer = NodeWriter(view, "{}/{}".format(scope, lookup.combine), view.device(prepare.name))
+    staged = writer.call(
         "staged",
         STAGE_SERVED,
-        [TensorRef(lookup.prepare, i).input_name for i in range(count)] + [counts.input_name],
-        num_servers=values.integer(count),
-        shard_servers=prepare.attr["shard_servers"],
-        shards=followed(view, lookup.shards, bounded),
-        lookup=values.text(lookup.combine),
-        _output_shapes=values.shapes([(None,)] * count + [(len(lookup.shards),), ()]),
+        output_shapes=[(None,)] * count + [(len(lookup.shards),), ()],
+        requests=requests,
+        counts=counts,
+        **of_lookup(view, lookup, bounded),
     )
-    take = writer.node(
+    take = writer.call(
         "take",
         TAKE_SERVED,
-        [TensorRef(staged.name, count + 1).input_name],
-        num_servers=values.integer(count),
-        _output_shapes=values.shapes([(None,)] * count + [(), ()]),
+        output_shapes=[(None,)] * count + [(), ()],
+        staged=staged.output("staged"),
+        num_servers=count,
     )
-    asking: List[Any] = []
-    rows = [TensorRef(gather, 0) for gather in lookup.gathers]
+    node = view.nodes[lookup.combine]
+    inputs = inputs_by_name(view, lookup.combine)
     if pools:
-        asking, rows = _asked_in_main(view, lookup, writer, take.name)
+        inputs["rows"] = _asked_in_main(view, lookup, writer, take)
     outputs = [TensorRef(lookup.combine, i) for i in range(len(view.dtypes(lookup.combine) or ()))]
-    batch = view.inputs(lookup.combine)[count:]
-    inputs = [*rows, *batch, *outputs, TensorRef(take.name, count + 1)]
-    counting = NodeWriter(view, writer.scope, writer.device)
-    counted = add_refresh_counts(counting, node, lookup.shards, bounded)
-    fresh = writer.node(
+    counted = add_refresh_counts(writer, node, lookup.shards, bounded)
+    fresh = writer.call(
         _POOLED,
         _REFRESH,
-        [tensor.input_name for tensor in inputs],
-        _output_shapes=values.shapes([*(view.shape(output) for output in outputs), (2,)]),
+        output_shapes=[*(view.shape(output) for output in outputs), (2,)],
+        read=outputs,
+        taken=take.output("taken"),
+        **inputs,
         **counted,
         **attributes_of(_REFRESH, node),
     )
     edits = [
-        InputEdit(gather, len(view.inputs(gather)) - 1, TensorRef(staged.name, i).input_name)
-        for i, gather in enumerate(lookup.gathers)
+        InputEdit(gather, len(view.inputs(gather)) - 1, noted)
+        for gather, noted in zip(lookup.gathers, staged.outputs("noted"))
     ]
-    place = view.inputs(lookup.combine).index(counts)
-    edits.append(InputEdit(lookup.combine, place, TensorRef(staged.name, count).input_name))
+    place = view.inputs(lookup.combine).index(counts.ref)
+    edits.append(InputEdit(lookup.combine, place, staged.output("noted_counts")))
     controls = [
         ControlEdit(waiting, (lookup.combine,), (fresh.name,))
         for waiting in view.control_uses(lookup.combine)
     ]
     replaced = {}
-    for output in outputs:
-        tensor = TensorRef(fresh.name, output.index)
-        replaced[str(output)] = str(tensor)
-        edits += [InputEdit(u.consumer, u.slot, tensor.input_name) for u in view.uses(output)]
+    for output, pooled in zip(outputs, fresh.outputs("pooled")):
+        replaced[str(output)] = str(pooled.ref)
+        edits += [InputEdit(use.consumer, use.slot, pooled) for use in view.uses(output)]
     mode = AttributeEdit(lookup.prepare, "pool_on_server", _TOGETHER if pools else _NEVER)
-    nodes = (staged, take, *asking, *counting.nodes, fresh)
-    return Rewrite(nodes, tuple(edits), tuple(controls), (mode,)), replaced
+    return Rewrite(tuple(writer.nodes), tuple(edits), tuple(controls), (mode,)), replaced
+
+
+def of_lookup(view: GraphView, lookup: ServedLookup, bounded: Container[str]) -> Dict[str, Any]:
+    """Attributes of the nodes that stage batches, lose them, and ask for the next one."""
+    return {
+        "shard_servers": view.nodes[lookup.prepare].attr["shard_servers"],
+        "shards": _followed(view, lookup.shards, bounded),
+        "lookup": lookup.combine,
+    }
 
 
 def _asked_in_main(
-    view: GraphView, lookup: ServedLookup, writer: NodeWriter, take: str
-) -> Tuple[List[Any], List[TensorRef]]:
-    """What asks servers for rows, if TakeServedRows says so, and the rows, those or the others."""
-    dtype = {"T": view.nodes[lookup.gathers[0]].attr["T"]}
-    requests = {"T": tf.AttrValue(type=tf.int64.as_datatype_enum)}
-    vector = {"_output_shapes": values.shapes([(None,)] * 2)}
-    asks = TensorRef(take, len(lookup.gathers)).input_name
-    nodes: List[Any] = []
+    view: GraphView, lookup: ServedLookup, writer: NodeWriter, take: Call
+) -> List[Tensor]:
+    """Asks servers for rows, if TakeServedRows says so, and returns the rows, those or others."""
+    asks = take.output("asks")
+    vector: Dict[str, Any] = {"output_shapes": [(None,)] * 2}
     rows = []
-    for i, gather in enumerate(lookup.gathers):
-        sent = [TensorRef(gather, 0).input_name, asks]
-        ahead = writer.node("ahead_{}".format(i), "Switch", sent, **dtype, **vector)
-        asked = [TensorRef(take, i).input_name, asks]
-        request = writer.node("request_{}".format(i), "Switch", asked, **requests, **vector)
-        again = gather_again(
-            view, gather, "rows_{}".format(i), TensorRef(request.name, 1), writer.scope
+    for i, (gather, request) in enumerate(zip(lookup.gathers, take.outputs("requests"))):
+        ahead = writer.call(
+            "ahead_{}".format(i), "Switch", data=TensorRef(gather, 0), pred=asks, **vector
         )
-        merged = writer.node(
+        asked = writer.call("request_{}".format(i), "Switch", data=request, pred=asks, **vector)
+        again = gather_again(view, gather, writer, "rows_{}".format(i), asked.output("output_true"))
+        merged = writer.call(
             "sent_{}".format(i),
             "Merge",
-            [TensorRef(ahead.name, 0).input_name, again.name],
-            N=values.integer(2),
-            _output_shapes=values.shapes([(None,), ()]),
-            **dtype,
+            output_shapes=[(None,), ()],
+            inputs=[ahead.output("output_false"), again],
         )
-        nodes += [ahead, request, again, merged]
-        rows.append(TensorRef(merged.name, 0))
-    return nodes, rows
+        rows.append(merged.output("output"))
+    return rows
 
 
 def gather_again(
-    view: GraphView, gather: str, name: str, request: TensorRef, scope: str, *behind: str
-) -> Any:
-    """A node that reads what another request asks of the same server, behind some nodes."""
+    view: GraphView,
+    gather: str,
+    writer: NodeWriter,
+    suffix: str,
+    request: Tensor,
+    behind: Sequence[str] = (),
+) -> Tensor:
+    """Reads what another request asks of the same server, behind some nodes."""
     node = view.nodes[gather]
-    tables = [tensor.input_name for tensor in view.inputs(gather)[:-1]]
-    return NodeWriter(view, scope, view.device(gather)).node(
-        name,
+    return writer.call(
+        suffix,
         node.op,
-        [*tables, request.input_name, *("^" + each for each in behind)],
-        _output_shapes=values.shapes([(None,)]),
+        view.device(gather),
+        waits_for=behind,
+        output_shapes=[(None,)],
+        **{**inputs_by_name(view, gather), "request": request},
         **attributes_of(node.op, node),
-    )
+    ).result
 
 
 def read_again(
@@ -264,36 +266,32 @@ def read_again(
       scope: Where nodes are added.
       bounded: As `refresh` is given them.
     """
-    prepare = view.nodes[lookup.prepare]
     count, name = len(lookup.gathers), "{}/{}".format(scope, lookup.combine)
     worker = NodeWriter(view, name, view.device(lookup.prepare))
-    find = worker.node(
+    lose = worker.call("lose", LOSE_ROWS)
+    shared = of_lookup(view, lookup, bounded)
+    find = worker.call(
         "lost",
         "FindLostRows",
-        num_servers=values.integer(count),
-        shard_servers=prepare.attr["shard_servers"],
-        shards=followed(view, lookup.shards, bounded),
-        lookup=values.text(lookup.combine),
-        _output_shapes=values.shapes([(None,)] * count + [(), ()]),
+        output_shapes=[(None,)] * count + [(), ()],
+        num_servers=count,
+        **shared,
     )
-    lose = worker.node("lose", LOSE_ROWS)
-    gathers = [
-        gather_again(view, gather, "gather_{}".format(i), TensorRef(find.name, i), name)
-        for i, gather in enumerate(lookup.gathers)
+    rows = [
+        gather_again(view, gather, worker, "gather_{}".format(i), request)
+        for i, (gather, request) in enumerate(zip(lookup.gathers, find.outputs("requests")))
     ]
-    replace = worker.node(
+    replace = worker.call(
         "replace",
         "ReplaceLostRows",
-        [*(gather.name for gather in gathers), TensorRef(find.name, count).input_name],
-        T=view.nodes[lookup.gathers[0]].attr["T"],
-        num_servers=values.integer(count),
-        shard_servers=prepare.attr["shard_servers"],
-        shard_widths=values.integers([_width(view, shard) for shard in lookup.shards]),
+        rows=rows,
+        lost=find.output("lost"),
+        shard_servers=shared["shard_servers"],
+        shard_widths=[_width(view, shard) for shard in lookup.shards],
     )
-    loss = str(TensorRef(find.name, count + 1))
     pooled = "{}/{}".format(name, _POOLED)
-    again = ReadAgain(lose.name, loss, replace.name, pooled)
-    return Rewrite((lose, find, *gathers, replace)), again
+    again = ReadAgain(lose.name, str(find.output("loss").ref), replace.name, pooled)
+    return Rewrite(tuple(worker.nodes)), again
 
 
 def keep_answers(
@@ -319,17 +317,16 @@ def keep_answers(
             _variables(view, view.inputs(apply)[:number]) for apply, number in zip(applies, tables)
         ]
         shards = _in_order(servers, by_server)
-        answers = [TensorRef(apply, 0).input_name for apply in applies]
-        keep = NodeWriter(view, "{}/{}".format(scope, pack), device).node(
+        keep = NodeWriter(view, "{}/{}".format(scope, pack), device).call(
             "keep",
             "KeepServedRows",
-            [*answers, TensorRef(pack, count).input_name],
-            num_servers=values.integer(count),
-            shard_servers=values.integers(servers),
-            shard_widths=values.integers([_width(view, shard) for shard in shards]),
+            answers=[TensorRef(apply, 0) for apply in applies],
+            under_way=Call(view.nodes[pack]).output("under_way"),
+            shard_servers=servers,
+            shard_widths=[_width(view, shard) for shard in shards],
         )
-        nodes.append(keep)
-        names = followed(view, shards, variables)
+        nodes.append(keep.node)
+        names = values.texts(_followed(view, shards, variables))
         edits.append(AttributeEdit(pack, "served_shards", names))
         if not view.nodes[pack].attr["num_requests"].i:
             # Else gradients go as the lookup did. By itself it might choose bags where the lookup
@@ -344,9 +341,9 @@ def shard_name(view: GraphView, variable: str) -> str:
     return "{}/{}".format(task_of(view.device(variable)), log_entry(view, variable))
 
 
-def followed(view: GraphView, shards: Iterable[str], bounded: Container[str]) -> Any:
-    """An attribute: the names of an op's shards; "" for those whose rows nobody brings to date."""
-    return values.texts([shard_name(view, one) if one in bounded else "" for one in shards])
+def _followed(view: GraphView, shards: Iterable[str], bounded: Container[str]) -> List[str]:
+    """The names of an op's shards; "" for those whose rows nobody brings to date."""
+    return [shard_name(view, one) if one in bounded else "" for one in shards]
 
 
 def pack_of(view: GraphView, update: str) -> str:

@@ -138,8 +138,10 @@ BY_HAND = """
     b = VarHandleOp() on /job:ps/task:1 dtype=float32 shape=(9, 4)
     ids = Const() on /job:worker/task:0 dtype=int64
     prepare = GroupEmbeddingPrepare(ids) on /job:worker/task:0 num_servers=2 shard_servers=[0, 1]
-    gather_0 = ResourceGroupEmbeddingGather(a, prepare) on /job:ps/task:0 T=float32
-    gather_1 = ResourceGroupEmbeddingGather(b, prepare:1) on /job:ps/task:1 T=float32
+    gather_0 = ResourceGroupEmbeddingGather(a, prepare) on /job:ps/task:0 \
+        T=float32 num_shards=1 table_names=['a']
+    gather_1 = ResourceGroupEmbeddingGather(b, prepare:1) on /job:ps/task:1 \
+        T=float32 num_shards=1 table_names=['b']
     combine = GroupEmbeddingCombine(gather_0, gather_1, prepare:2, prepare:3, ids) \
         on /job:worker/task:0 num_servers=2
     pack = GroupEmbeddingPackGradients(ids) on /job:worker/task:0 num_servers=2
