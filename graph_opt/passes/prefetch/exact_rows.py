@@ -20,6 +20,7 @@ from graph_opt.compat import tf
 from graph_opt.compat.op_definitions import attributes_of
 from graph_opt.compat.stateful_ops import BRING_ROWS
 from graph_opt.config.options import AsyncEmbeddingOptions, SessionOptions
+from graph_opt.graph.op_call import inputs_by_name
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.rewrite import AttributeEdit, ControlEdit, InputEdit, Rewrite
 from graph_opt.graph.view import GraphView, TensorRef
@@ -324,51 +325,49 @@ class _ExactRows:
         """Adds what brings the results of one op to date, for all that read them."""
         view = self._view
         node, device = view.nodes[name], view.device(name)
-        count = node.attr["num_shards"].i
-        shards = [find_read(view, tensor) for tensor in view.inputs(name)[:count]]
+        inputs = inputs_by_name(view, name)
+        shards = [find_read(view, tensor) for tensor in inputs["tables"]]
         names = [read.variable if read is not None else "" for read in shards]
         bounded = self._bounded
-        logs = values.texts([log_entry(view, each) if each in bounded else "" for each in names])
+        logs = [log_entry(view, each) if each in bounded else "" for each in names]
         outputs = [TensorRef(name, i) for i in range(len(view.dtypes(name) or ()))]
-        batch = view.inputs(name)[count:]
         # Rows that may miss some updates are sampled as they were looked up.
-        choice = values.text(name if self._options.exact and bounded.keys() >= set(names) else "")
+        choice = name if self._options.exact and bounded.keys() >= set(names) else ""
         writer = NodeWriter(self._view, "{}/{}".format(self._scope, name), device)
         where = {"_class": node.attr["_class"]} if "_class" in node.attr else {}
-        position = writer.node(
+        position = writer.call(
             "position",
             "RowLogPosition",
-            [tensor.input_name for tensor in batch],
-            T=values.types([view.dtype(tensor) or 0 for tensor in batch]),
+            output_shapes=[(len(shards),)],
+            batch=list(view.inputs(name)[len(shards) :]),
             row_logs=logs,
             table_shards=node.attr["table_shards"],
             ahead_choice=choice,
-            _output_shapes=values.shapes([(count,)]),
             **where,
         )
         op = node.op.replace("Lookup", "Refresh")
-        inputs = [*view.inputs(name), *outputs, TensorRef(position.name, 0)]
-        refresh = writer.node(
+        refresh = writer.call(
             "pooled",
             op,
-            [tensor.input_name for tensor in inputs],
+            output_shapes=[*(view.shape(output) for output in outputs), (2,)],
+            read=outputs,
+            log_position=position.result,
             row_logs=logs,
-            may_miss=values.integers([bounded.get(each, 0) for each in names]),
-            _output_shapes=values.shapes([*(view.shape(output) for output in outputs), (2,)]),
+            may_miss=[bounded.get(each, 0) for each in names],
+            **inputs,
             **add_refresh_counts(writer, node, names, bounded, **where),
             **{**attributes_of(op, node), "ahead_choice": choice},
             **where,
         )
         self._nodes += writer.nodes
-        self._attributes.append(AttributeEdit(name, "ahead_choice", choice))
+        self._attributes.append(AttributeEdit(name, "ahead_choice", values.text(choice)))
         self._controls.append(ControlEdit(name, (), (position.name,)))
         for waiting in view.control_uses(name):
             self._controls.append(ControlEdit(waiting, (name,), (refresh.name,)))
-        for output in outputs:
-            fresh = TensorRef(refresh.name, output.index)
-            self._replaced[str(output)] = str(fresh)
+        for output, fresh in zip(outputs, refresh.outputs("pooled")):
+            self._replaced[str(output)] = str(fresh.ref)
             for use in view.uses(output):
-                self._inputs.append(InputEdit(use.consumer, use.slot, fresh.input_name))
+                self._inputs.append(InputEdit(use.consumer, use.slot, fresh))
 
     def _log_updates(self, variables: AbstractSet[str]) -> List[AttributeEdit]:
         """Has fused updates of these tables log the rows that they write."""

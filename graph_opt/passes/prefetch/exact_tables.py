@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 from typing import (
     AbstractSet,
+    Any,
     Dict,
     FrozenSet,
     Iterator,
@@ -28,7 +29,6 @@ from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.rewrite import ControlEdit, Rewrite
 from graph_opt.graph.view import GraphView, TensorRef, Use
 from graph_opt.ops.deferred_rows import row_state_name
-from graph_opt.passes import attribute_values as values
 from graph_opt.passes.node_writer import NodeWriter, free_scope
 from graph_opt.rules.op_names import (
     ALL_ASSIGNS,
@@ -160,8 +160,8 @@ def log_writers(
         if not writers:
             continue
         writer = NodeWriter(view, "{}/{}".format(scope, variable), view.device(variable))
-        log = writer.node("all", "RowLogAll", row_logs=values.texts([log_entry(view, variable)]))
-        nodes.append(log)
+        log = writer.call("all", "RowLogAll", row_logs=[log_entry(view, variable)])
+        nodes.append(log.node)
         controls += [ControlEdit(name, (), (log.name,)) for name in writers]
     return Rewrite(tuple(nodes), controls=tuple(controls))
 
@@ -180,16 +180,15 @@ def tell_writers(
       The rewrite, and for each writer the node that a step which runs it must run, too.
     """
     scope = free_scope(view, _SCOPE)
-    nodes = []
+    nodes: List[Any] = []
     besides: Dict[str, str] = {}
     for variable, worker in sorted(served.items()):
         writes = table_writes(view, variable, only)
         for name in (*writes.assigns, *(use.consumer for use in writes.others)):
             if name not in besides:
                 writer = NodeWriter(view, "{}/{}".format(scope, name), worker)
-                node = writer.node("lose", LOSE_ROWS, ["^" + name])
-                nodes.append(node)
-                besides[name] = node.name
+                besides[name] = writer.call("lose", LOSE_ROWS, waits_for=[name]).name
+                nodes += writer.nodes
     return Rewrite(tuple(nodes)), besides
 
 

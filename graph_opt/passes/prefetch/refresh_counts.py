@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from typing import Any, Container, Dict, Sequence
 
-from graph_opt.passes import attribute_values as values
 from graph_opt.passes.node_writer import NodeWriter
 from graph_opt.rules.op_names import REFRESH_COUNTS
 
@@ -41,13 +40,7 @@ def add_refresh_counts(
     for name, count in zip(names, shards):
         tables.append(name if variables[first] in bounded else "")
         first += count
-    counted = {"refresh_counts": values.text(writer.scope)}
-    writer.node(
-        "counts",
-        REFRESH_COUNTS,
-        tables=values.texts(tables),
-        _output_shapes=values.shapes([(len(tables), _COUNTS), ()]),
-        **counted,
-        **place,
-    )
+    counted = {"refresh_counts": writer.scope}
+    shapes = [(len(tables), _COUNTS), ()]
+    writer.call("counts", REFRESH_COUNTS, output_shapes=shapes, tables=tables, **counted, **place)
     return counted
