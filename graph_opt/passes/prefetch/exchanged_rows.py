@@ -10,10 +10,11 @@ message in main, which all ranks send in every step that uses the lookup, whatev
 
 from __future__ import annotations
 
-from typing import Any, Container, Dict, List, Mapping, NamedTuple, Sequence, Tuple
+from typing import Any, Container, Dict, List, Mapping, NamedTuple, Tuple
 
 from graph_opt.compat.op_definitions import attributes_of
 from graph_opt.compat.stateful_ops import BRING_ROWS
+from graph_opt.graph.op_call import Call, Tensor, inputs_by_name
 from graph_opt.graph.rewrite import AttributeEdit, ControlEdit, InputEdit, Rewrite
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.ops.message_names import CHANGED_SUFFIX, IDS_SUFFIX
@@ -29,7 +30,7 @@ from graph_opt.passes.prefetch.refresh_counts import add_refresh_counts
 from graph_opt.passes.tasks import runs_on_cpu
 from graph_opt.rules.exchanges import Exchange, exchanges_of
 from graph_opt.rules.lookup import Lookup
-from graph_opt.rules.match.table import count_tables, find_read, is_dynamic
+from graph_opt.rules.match.table import find_read, is_dynamic
 from graph_opt.rules.op_names import EXCHANGE_WEIGHTS_GRAD, GROUP_PREPARE
 
 _REFRESH = "ExchangeRefresh"
@@ -37,7 +38,6 @@ _CHANGED = {
     "ExchangeGather": "ExchangeChangedRows",
     "ResourceExchangeGather": "ResourceExchangeChangedRows",
 }
-_ROWS, _INVERSE = 0, 2  # inputs of ExchangeCombine
 _MESSAGE = "message"  # attribute of messages between ranks of one process
 
 
@@ -72,14 +72,15 @@ def exchanged_lookup(view: GraphView, lookup: Lookup, bounded: Container[str]) -
         raise refuse_place(table, "tables divided among ranks by ops that are not graph_opt's")
     exchange = found[0]
     gather, combine = exchange.gather, exchange.combine
-    prepare = view.through_identity(view.inputs(combine)[_INVERSE]).node
+    (inverse,) = inputs_by_name(view, combine)["inverse"]
+    prepare = view.through_identity(inverse).node
     if view.op(prepare) != GROUP_PREPARE or view.op(gather) not in _CHANGED:
         raise refuse_place(table, "rows that no request of a batch names")
     if any(view.op(source) in BRING_ROWS for source in view.controls(gather)):
         raise refuse_writer(table, "an update that moves every row in each step")
     if not (runs_on_cpu(view.device(gather)) and runs_on_cpu(view.device(combine))):
         raise refuse_place(table, "tables on a GPU")
-    reads = [find_read(view, each) for each in view.inputs(gather)[: count_tables(view, gather)]]
+    reads = [find_read(view, each) for each in inputs_by_name(view, gather)["tables"]]
     variables = tuple(read.variable for read in reads if read is not None)
     for variable in (each for each in variables if each in bounded):
         if is_dynamic(view, variable):
@@ -104,45 +105,39 @@ def refresh_exchanged(
       The rewrite, and what replaces each output of the lookup.
     """
     gather, combine = lookup.exchange.gather, lookup.exchange.combine
-    node, inputs = view.nodes[combine], view.inputs(combine)
+    node, inputs = view.nodes[combine], inputs_by_name(view, combine)
     outputs = [TensorRef(combine, i) for i in range(len(view.dtypes(combine) or ()))]
     where = "{}/{}".format(scope, combine)
     owner = NodeWriter(view, where, view.device(gather))
-    logs = _logs(view, lookup, bounded)
+    logs = [log_entry(view, each) if each in bounded else "" for each in lookup.variables]
     position = _position(view, lookup, owner, logs)
-    may_miss = values.integers([bounded.get(each, 0) for each in lookup.variables])
-    changed = _message(view, lookup, owner, position, row_logs=logs, may_miss=may_miss)
-    requests = [TensorRef(lookup.prepare, i).input_name for i in range(node.attr["num_servers"].i)]
+    may_miss = [bounded.get(each, 0) for each in lookup.variables]
+    changed, splits = _message(view, lookup, owner, position, row_logs=logs, may_miss=may_miss)
     writer = NodeWriter(view, where, view.device(combine))
-    given = [each.input_name for each in inputs]
-    first_ids = _INVERSE + 2
-    fresh = writer.node(
+    fresh = writer.call(
         "pooled",
         _REFRESH,
-        [
-            *given[:first_ids],
-            *requests,
-            *changed,
-            *given[first_ids:],
-            *(o.input_name for o in outputs),
-        ],
-        _output_shapes=values.shapes([*(view.shape(output) for output in outputs), (None,), (2,)]),
+        output_shapes=[*(view.shape(output) for output in outputs), (None,), (2,)],
+        requests=Call(view.nodes[lookup.prepare]).outputs("requests"),
+        changed=changed,
+        changed_splits=splits,
+        read=outputs,
+        **inputs,
         **add_refresh_counts(writer, view.nodes[gather], lookup.variables, bounded),
         **attributes_of(_REFRESH, node),
     )
     replaced = {}
     edits: List[InputEdit] = []
-    for output in outputs:
-        tensor = TensorRef(fresh.name, output.index)
-        replaced[str(output)] = str(tensor)
-        edits += [InputEdit(u.consumer, u.slot, tensor.input_name) for u in view.uses(output)]
-    rows = TensorRef(fresh.name, len(outputs))
+    for output, pooled in zip(outputs, fresh.outputs("pooled")):
+        replaced[str(output)] = str(pooled.ref)
+        edits += [InputEdit(use.consumer, use.slot, pooled) for use in view.uses(output)]
+    (rows,) = inputs["rows"]
     edits += [
-        InputEdit(use.consumer, use.slot, rows.input_name)
-        for use in view.uses(inputs[_ROWS])
+        InputEdit(use.consumer, use.slot, fresh.output("fresh_rows"))
+        for use in view.uses(rows)
         if view.op(use.consumer) == EXCHANGE_WEIGHTS_GRAD
     ]
-    controls = [ControlEdit(gather, (), (position,))]
+    controls = [ControlEdit(gather, (), (position.ref.node,))]
     controls += [
         ControlEdit(waiting, (combine,), (fresh.name,)) for waiting in view.control_uses(combine)
     ]
@@ -151,38 +146,36 @@ def refresh_exchanged(
     return Rewrite(nodes, tuple(edits), tuple(controls), (never,)), replaced
 
 
-def _requests(view: GraphView, gather: str) -> Sequence[TensorRef]:
-    """What an owner is asked for, and how much of it is from each rank."""
-    return view.inputs(gather)[count_tables(view, gather) :]
-
-
-def _position(view: GraphView, lookup: ExchangedLookup, writer: NodeWriter, logs: Any) -> str:
+def _position(
+    view: GraphView, lookup: ExchangedLookup, writer: NodeWriter, logs: List[str]
+) -> Tensor:
     """Notes, before rows are read, how many updates each part of a table has had."""
     gather = lookup.exchange.gather
-    requests = _requests(view, gather)
-    node = writer.node(
+    inputs = inputs_by_name(view, gather)
+    return writer.call(
         "position",
         "RowLogPosition",
-        [each.input_name for each in requests],
-        T=values.types([view.dtype(each) or 0 for each in requests]),
+        output_shapes=[(len(lookup.variables),)],
+        batch=[*inputs["requests"], *inputs["splits"]],
         row_logs=logs,
-        _output_shapes=values.shapes([(len(lookup.variables),)]),
         **_place(view, gather),
-    )
-    return str(node.name)
+    ).result
 
 
 def _message(
-    view: GraphView, lookup: ExchangedLookup, writer: NodeWriter, position: str, **missed: Any
-) -> Tuple[str, str]:
+    view: GraphView, lookup: ExchangedLookup, writer: NodeWriter, position: Tensor, **missed: Any
+) -> Tuple[Tensor, Tensor]:
     """Sends the rows that have changed; what is received, and how much of it from each rank."""
     gather = lookup.exchange.gather
     op = _CHANGED[view.op(gather)]
-    changed = writer.node(
+    inputs = inputs_by_name(view, gather)
+    (splits,) = inputs["splits"]
+    changed = writer.call(
         "changed",
         op,
-        [*(each.input_name for each in view.inputs(gather)), position],
-        _output_shapes=values.shapes([(None,), view.shape(_requests(view, gather)[1])]),
+        output_shapes=[(None,), view.shape(splits)],
+        log_position=position,
+        **inputs,
         **missed,
         **attributes_of(op, view.nodes[gather]),
         **_place(view, gather),
@@ -194,18 +187,18 @@ def _message(
     # Horovod's ranks meet under the last component of the node's name.
     sent = NodeWriter(view, writer.scope, view.device(ids.name))
     name = _renamed(ids.name.rpartition("/")[2])
-    node = sent.node(name, ids.op, [changed.name, changed.name + ":1"], **attributes)
+    message = [changed.output("changed"), changed.output("changed_splits")]
+    node = sent.node(name, ids.op, message, **attributes)
     writer.nodes.extend(sent.nodes)
-    return node.name, node.name + ":1"
+    received, received_splits = (
+        Tensor(TensorRef(node.name, i).input_name, each.dtype) for i, each in enumerate(message)
+    )
+    return received, received_splits
 
 
 def _renamed(ids: str) -> str:
     base = ids[: -len(IDS_SUFFIX)] if ids.endswith(IDS_SUFFIX) else ids
     return base + CHANGED_SUFFIX
-
-
-def _logs(view: GraphView, lookup: ExchangedLookup, bounded: Container[str]) -> Any:
-    return values.texts([log_entry(view, v) if v in bounded else "" for v in lookup.variables])
 
 
 def _place(view: GraphView, gather: str) -> Dict[str, Any]:
