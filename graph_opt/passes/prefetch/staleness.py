@@ -19,12 +19,13 @@ from graph_opt.compat import tf
 from graph_opt.compat.op_definitions import is_stateful, is_value
 from graph_opt.compat.stateful_ops import BRING_ROWS
 from graph_opt.config.options import AsyncEmbeddingOptions, SessionOptions
+from graph_opt.graph.op_call import Tensor
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.rewrite import ControlEdit, InputEdit, Rewrite
-from graph_opt.graph.view import GraphView, TensorRef, shape_proto
+from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.passes import attribute_values as values
 from graph_opt.passes.io_stages import BUFFER_TAKE
-from graph_opt.passes.node_writer import NodeWriter, free_scope
+from graph_opt.passes.node_writer import NodeWriter, free_scope, tensor_of
 from graph_opt.passes.pass_state import PassState
 from graph_opt.passes.prefetch.exact_rows import refuse_inexact
 from graph_opt.passes.prefetch.measured_lookups import (
@@ -157,13 +158,12 @@ class _Noting:
         scope, _, suffix = region.position.rpartition("/")
         writer = NodeWriter(view, scope, device)
         inputs = [tensor for tensor in region.inputs if is_value(view.dtype(tensor) or 0)]
-        writer.node(
+        writer.call(
             suffix,
             "UpdatedRowsPosition",
-            [tensor.input_name for tensor in inputs],
-            T=values.types([view.dtype(tensor) or 0 for tensor in inputs]),
-            tables=values.texts([table.shards[0] for table in region.tables]),
-            _output_shapes=values.shapes([(len(region.tables),)]),
+            output_shapes=[(len(region.tables),)],
+            batch=inputs,
+            tables=[table.shards[0] for table in region.tables],
         )
         edits: List[InputEdit] = []
         controls: List[ControlEdit] = []
@@ -174,14 +174,14 @@ class _Noting:
             controls += [ControlEdit(name, (), (region.position,)) for name in sorted(here)]
             if not away:
                 continue
-            same = writer.node(
+            same = writer.call(
                 "later/{}_{}".format(tensor.node, tensor.index),
                 "Identity",
-                [tensor.input_name, "^" + region.position],
-                T=tf.AttrValue(type=view.dtype(tensor) or 0),
-                _output_shapes=values.shapes([view.shape(tensor)]),
+                waits_for=[region.position],
+                output_shapes=[view.shape(tensor)],
+                input=tensor,
             )
-            edits += [InputEdit(use.consumer, use.slot, same.name) for use in away]
+            edits += [InputEdit(use.consumer, use.slot, same.result) for use in away]
         return Rewrite(tuple(writer.nodes), tuple(edits), tuple(controls))
 
 
@@ -202,6 +202,7 @@ class _Copy:
         self._made: Dict[str, str] = {}
         self._writer = NodeWriter(state.view, region.position.rpartition("/")[0] + "/sample", "")
         self._take = ""
+        self._record: List[Tensor] = []
 
     @property
     def nodes(self) -> List[Any]:
@@ -223,56 +224,47 @@ class _Copy:
             return None
         self._reached = frozenset(view.descendants([region.source, self._take]))
         self._writer = NodeWriter(view, self._writer.scope, view.device(self._take))
-        peek = self._writer.node("peek", PEEK)
-        for key, value in view.nodes[self._take].attr.items():
-            peek.attr[key].CopyFrom(value)
+        attributes: Dict[str, Any] = dict(view.nodes[self._take].attr)
         # A step that itself supplies its batch would wait for this, and this for the step.
-        peek.attr["timeout_millis"].i = _LONGEST_WAIT_MILLIS
+        attributes["timeout_millis"] = _LONGEST_WAIT_MILLIS
+        self._record = self._writer.call("peek", PEEK, **attributes).outputs("record")
         parts = [part for part in region.parts if self._crosses(part.value)]
         if not parts:
             return None
         used = list(dict.fromkeys(part.value for part in parts))
-        dtypes = [view.dtype(value) or 0 for value in used]
         tables = region.tables
         count = len(tables)
-        first = self._writer.node(
-            "first",
-            "Placeholder",
-            dtype=tf.AttrValue(type=tf.int32.as_datatype_enum),
-            shape=tf.AttrValue(shape=shape_proto(())),
-        )
-        measure = self._writer.node(
+        first = self._writer.call(
+            "first", "Placeholder", dtype=tf.int32.as_datatype_enum, shape=()
+        ).result
+        measure = self._writer.call(
             "measure",
             "MeasureStaleness",
-            [
-                *(self._of_batch(part.ids) for part in parts),
-                *(self._of_batch(value) for value in used),
-                *(self._again(value) for value in used),
-                self._of_batch(TensorRef(region.position, 0)),
-                first.name,
-            ],
-            id_dtypes=values.types([view.dtype(part.ids) or 0 for part in parts]),
-            dtypes=values.types(dtypes),
-            tables=values.texts([table.shards[0] for table in tables]),
-            id_tables=values.integers([part.table for part in parts]),
-            table_shards=values.integers([len(table.shards) for table in tables]),
-            shard_rows=values.integers([count for table in tables for count in table.rows]),
-            strategies=values.texts([table.strategy for table in tables]),
-            part_values=values.integers([used.index(part.value) for part in parts]),
-            part_tables=values.integers([part.table for part in parts]),
-            part_columns=values.integers([part.column for part in parts]),
-            part_widths=values.integers([part.width for part in parts]),
-            bins=values.integer(self._bins),
-            least_ids=values.integer(_FEW_IDS),
-            turns=values.integer(_TURNS),
-            _output_shapes=values.shapes([(count, self._bins), (count, 2), (count,)]),
+            output_shapes=[(count, self._bins), (count, 2), (count,)],
+            ids=[self._of_batch(part.ids) for part in parts],
+            used=[self._of_batch(value) for value in used],
+            fresh=[self._again(value) for value in used],
+            position=self._of_batch(TensorRef(region.position, 0)),
+            first=first,
+            tables=[table.shards[0] for table in tables],
+            id_tables=[part.table for part in parts],
+            table_shards=[len(table.shards) for table in tables],
+            shard_rows=[count for table in tables for count in table.rows],
+            strategies=[table.strategy for table in tables],
+            part_values=[used.index(part.value) for part in parts],
+            part_tables=[part.table for part in parts],
+            part_columns=[part.column for part in parts],
+            part_widths=[part.width for part in parts],
+            bins=self._bins,
+            least_ids=_FEW_IDS,
+            turns=_TURNS,
         )
         return SampledStage(
             stage=self._take.rpartition("/")[0],
-            first=first.name + ":0",
-            missed=measure.name + ":0",
-            squares=measure.name + ":1",
-            measured=measure.name + ":2",
+            first=str(first.ref),
+            missed=str(measure.output("missed").ref),
+            squares=str(measure.output("squares").ref),
+            measured=str(measure.output("measured").ref),
             tables=tuple(table.name for table in tables),
             uncounted=tuple(table.uncounted for table in tables),
         )
@@ -280,20 +272,21 @@ class _Copy:
     def _crosses(self, tensor: TensorRef) -> bool:
         return str(tensor) in self._taken
 
-    def _of_batch(self, tensor: TensorRef) -> str:
+    def _of_batch(self, tensor: TensorRef) -> Tensor:
         """A tensor of the next batch."""
         found = self._taken.get(str(tensor))
         if found is not None:
             taken = TensorRef.parse(found)
             if taken.node == self._take:
-                return TensorRef(self._writer.name("peek"), taken.index).input_name
+                return self._record[taken.index]
         if tensor.node not in self._reached:
-            return tensor.input_name
+            return tensor_of(self._view, tensor)
         return self._again(tensor)
 
-    def _again(self, tensor: TensorRef) -> str:
+    def _again(self, tensor: TensorRef) -> Tensor:
         """A tensor that is computed again."""
-        return TensorRef(self._copied(tensor.node), tensor.index).input_name
+        copy = TensorRef(self._copied(tensor.node), tensor.index)
+        return Tensor(copy.input_name, tensor_of(self._view, tensor).dtype)
 
     def _copied(self, name: str) -> str:
         if name in self._made:
@@ -305,7 +298,7 @@ class _Copy:
             raise Refusal("stateful_upstream", at=name, need=need, saw=view.op(name))
         original = view.nodes[name]
         # Rows that cross with the batch, to be brought to date, are read again like all others.
-        inputs = [
+        inputs: List[str] = [
             (self._again if tensor.node in self._region.nodes else self._of_batch)(tensor)
             for tensor in view.inputs(name)
         ]

@@ -10,12 +10,12 @@ that is sent later comes later.
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable, List, NamedTuple, Sequence, Tuple
+from typing import Dict, Iterable, List, NamedTuple, Sequence, Tuple
 
+from graph_opt.graph.op_call import Call
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.rewrite import ControlEdit, InputEdit, Rewrite
 from graph_opt.graph.view import GraphView, TensorRef
-from graph_opt.passes import attribute_values as values
 from graph_opt.passes.node_writer import NodeWriter
 from graph_opt.passes.prefetch.exact_tables import table_writes
 from graph_opt.passes.tasks import on_cpu
@@ -91,9 +91,8 @@ class UpdatedRows:
             together.setdefault((before, self._view.device(end)), []).append(end)
         for number, ((before, device), ends) in enumerate(together.items()):
             ids = [one for end in ends for one in self._ids[end]]
-            node = self._log("updates_{}".format(number), ids, device)
-            node.input.extend("^" + end for end in ends)
-            self._controls += [ControlEdit(name, (), (node.name,)) for name in before]
+            log = self._log("updates_{}".format(number), ids, device, ends)
+            self._controls += [ControlEdit(name, (), (log.name,)) for name in before]
         return Rewrite(tuple(self._writer.nodes), tuple(self._inputs), tuple(self._controls))
 
     def _find(
@@ -200,37 +199,32 @@ class UpdatedRows:
         """Notes an update once all is there that is packed for a server."""
         view, ids = self._view, self._ids[pack]
         known = {one.tensor for one in ids}
-        node = self._log("sent/" + pack, ids, view.device(pack))
         others = [tensor.node for tensor in view.inputs(pack) if tensor not in known]
-        node.input.extend("^" + name for name in dict.fromkeys(others))
-        self._controls.append(ControlEdit(pack, (), (node.name,)))
+        log = self._log("sent/" + pack, ids, view.device(pack), others)
+        self._controls.append(ControlEdit(pack, (), (log.name,)))
 
     def _send(self, table: str, number: int, update: SparseUpdate) -> None:
         """Notes an update of a server when its indices are sent."""
         view = self._view
         ids = [_Ids(part.indices, table, number) for part in update.parts]
-        node = self._log("sent/" + update.table, ids, self._device)
         values_here = [part.values.node for part in update.parts if self._is_here(part.values.node)]
-        node.input.extend("^" + name for name in dict.fromkeys(values_here))
-        for place, part in enumerate(update.parts):
+        log = self._log("sent/" + update.table, ids, self._device, values_here)
+        for part, sent in zip(update.parts, log.outputs("same_ids")):
             for use in view.uses(part.indices):
                 if use.consumer in update.nodes:
-                    sent = TensorRef(node.name, place).input_name
                     self._inputs.append(InputEdit(use.consumer, use.slot, sent))
 
-    def _log(self, suffix: str, ids: Sequence[_Ids], device: str) -> Any:
-        types = [self._view.dtype(one.tensor) or 0 for one in ids]
-        shapes = [self._view.shape(one.tensor) for one in ids]
-        return self._writer.node(
+    def _log(self, suffix: str, ids: Sequence[_Ids], device: str, behind: Iterable[str]) -> Call:
+        return self._writer.call(
             suffix,
             "LogUpdatedRows",
-            [one.tensor.input_name for one in ids],
             device,
-            T=values.types(types),
-            tables=values.texts([one.table for one in ids]),
-            shards=values.integers([one.shard for one in ids]),
-            kept=values.integer(self._kept),
-            _output_shapes=values.shapes(shapes),
+            waits_for=list(dict.fromkeys(behind)),
+            output_shapes=[self._view.shape(one.tensor) for one in ids],
+            ids=[one.tensor for one in ids],
+            tables=[one.table for one in ids],
+            shards=[one.shard for one in ids],
+            kept=self._kept,
         )
 
 
