@@ -15,6 +15,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence
 from graph_opt.compat import tf
 from graph_opt.compat.op_definitions import is_stateful
 from graph_opt.compat.stateful_ops import HANDLES, PLACEHOLDERS, VARIABLES
+from graph_opt.graph.op_call import Tensor
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.passes.node_writer import NodeWriter
@@ -54,11 +55,11 @@ class Choice(abc.ABC):
         """Why the batches of the inputs cannot be read ahead."""
 
     @abc.abstractmethod
-    def write_batch(self, number: int, writer: NodeWriter) -> List[str]:
+    def write_batch(self, number: int, writer: NodeWriter) -> Sequence[str]:
         """Writes the nodes that read a batch of one input, and returns its components."""
 
     @abc.abstractmethod
-    def write_selection(self, writer: NodeWriter) -> List[str]:
+    def write_selection(self, writer: NodeWriter) -> List[Tensor]:
         """Writes, for main, one boolean for each input: whether the step reads that one."""
 
     def refuse(self, movability: Movability) -> Optional[Refusal]:
@@ -117,7 +118,7 @@ class FedIterator(Choice):
             saw="a string handle, and no iterator of its types and shapes",
         )
 
-    def write_batch(self, number: int, writer: NodeWriter) -> List[str]:
+    def write_batch(self, number: int, writer: NodeWriter) -> Sequence[str]:
         """Writes the same node on one of the iterators."""
         original = self.view.nodes[self.source]
         attributes = {key: value for key, value in original.attr.items() if key != "_class"}
@@ -127,44 +128,38 @@ class FedIterator(Choice):
         count = len(original.attr["output_types"].list.type)
         return [TensorRef(clone.name, index).input_name for index in range(count)]
 
-    def write_selection(self, writer: NodeWriter) -> List[str]:
+    def write_selection(self, writer: NodeWriter) -> List[Tensor]:
         """Compares the handle with that of each iterator; the step fails if it is none of them."""
         same = [self._write_comparison(number, writer) for number in range(self.count)]
         either = same[0]
         for number, other in enumerate(same[1:]):
-            either = writer.node("is_known_{}".format(number), "LogicalOr", [either, other]).name
+            suffix = "is_known_{}".format(number)
+            either = writer.call(suffix, "LogicalOr", x=either, y=other).result
         message = writer.constant(
             "message",
             "the string handle that {} reads is of none of the iterators that graph_opt reads "
             "ahead: {}. Make all iterators before the first session.run, or open the session "
             "without do_async_embedding.".format(self.source, ", ".join(self._iterators)),
         )
-        known = writer.node(
-            "check",
-            "Assert",
-            [either, message],
-            T=tf.AttrValue(list=tf.AttrValue.ListValue(type=[tf.string.as_datatype_enum])),
-        )
-        boolean = tf.AttrValue(type=tf.bool.as_datatype_enum)
+        known = writer.call("check", "Assert", condition=either, data=[message])
         return [
-            writer.node(
-                "is_{}".format(number), "Identity", [each, "^" + known.name], T=boolean
-            ).name
+            writer.call(
+                "is_{}".format(number), "Identity", waits_for=[known.name], input=each
+            ).result
             for number, each in enumerate(same)
         ]
 
-    def _write_comparison(self, number: int, writer: NodeWriter) -> str:
+    def _write_comparison(self, number: int, writer: NodeWriter) -> Tensor:
         iterator = self._iterators[number]
         device = self.view.device(iterator)
-        suffix = "handle_{}".format(number)
-        handle = writer.node(suffix, _TO_STRING_HANDLE, [iterator], device)
-        comparison = writer.node(
-            "Equal_{}".format(number),
-            "Equal",
-            [self.chosen_by.input_name, handle.name],
-            T=tf.AttrValue(type=tf.string.as_datatype_enum),
-        )
-        return str(comparison.name)
+        handle = writer.call(
+            "handle_{}".format(number),
+            _TO_STRING_HANDLE,
+            device,
+            resource_handle=TensorRef(iterator, 0),
+        ).result
+        suffix = "Equal_{}".format(number)
+        return writer.call(suffix, "Equal", x=self.chosen_by, y=handle).result
 
 
 _GET_NEXT = ("IteratorGetNext", "IteratorGetNextSync")

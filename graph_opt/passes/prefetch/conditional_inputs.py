@@ -16,9 +16,10 @@ from typing import Any, Dict, FrozenSet, List, NamedTuple, Optional, Sequence, S
 from graph_opt.compat import tf
 from graph_opt.compat.function_bodies import FunctionBody, function_body
 from graph_opt.compat.stateful_ops import called_functions
+from graph_opt.graph.op_call import Tensor
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.rewrite import InputEdit, Rewrite
-from graph_opt.graph.view import GraphView, TensorRef, shape_proto
+from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.passes.io_stages import BATCH_SOURCES
 from graph_opt.passes.node_writer import NodeWriter
 from graph_opt.passes.prefetch.choices import Choice
@@ -45,10 +46,10 @@ class _Conditional(Choice):
         """The condition with its value."""
         return "{} == {}".format(self.chosen_by.node, bool(number))
 
-    def write_selection(self, writer: NodeWriter) -> List[str]:
+    def write_selection(self, writer: NodeWriter) -> List[Tensor]:
         """The condition and its negation."""
-        negation = writer.node("is_0", "LogicalNot", [self.chosen_by.input_name])
-        return [str(negation.name), self.chosen_by.input_name]
+        condition = Tensor(self.chosen_by.input_name, _BOOL)
+        return [writer.call("is_0", "LogicalNot", x=condition).result, condition]
 
 
 class FunctionalConditional(_Conditional):
@@ -69,20 +70,19 @@ class FunctionalConditional(_Conditional):
                 return refusal
         return None
 
-    def write_batch(self, number: int, writer: NodeWriter) -> List[str]:
+    def write_batch(self, number: int, writer: NodeWriter) -> Sequence[str]:
         """Copies the branch's nodes; a call would hold on to the other input as well."""
         body = self._body(number, writer.name(self.source))
         assert body is not None
         writer.nodes.extend(body.nodes)
-        waits = ["^" + name for name in body.controls]
         types = self.view.nodes[self.source].attr["Tout"].list.type
         return [
-            writer.node(
+            writer.call(
                 "{}/result_{}".format(self.source, index),
                 "Identity",
-                [result, *waits],
-                T=tf.AttrValue(type=dtype),
-            ).name
+                waits_for=body.controls,
+                input=Tensor(result, dtype),
+            ).result
             for index, (result, dtype) in enumerate(zip(body.results, types))
         ]
 
@@ -164,7 +164,7 @@ class BranchedInput(_Conditional):
         captured = self.view.inputs(tensor.node)[0]
         return movability.refuse_outside(name, captured.node, reads_table=False)
 
-    def write_batch(self, number: int, writer: NodeWriter) -> List[str]:
+    def write_batch(self, number: int, writer: NodeWriter) -> Sequence[str]:
         """Copies the branch."""
         inside = self._group.nodes[number]
         for name in self.view.topological_order() or ():
@@ -235,20 +235,12 @@ def join_conditional_inputs(view: GraphView) -> JoinedInputs:
         if name in view:
             continue
         tensors = [TensorRef(merge, 0) for merge in group.merges]
-        types = [view.dtype(tensor) or 0 for tensor in tensors]
-        joined = writer.node(
-            "IdentityN",
-            "IdentityN",
-            [tensor.input_name for tensor in tensors],
-            T=tf.AttrValue(list=tf.AttrValue.ListValue(type=types)),
-        )
-        shapes = [shape_proto(view.shape(tensor)) for tensor in tensors]
-        joined.attr["_output_shapes"].list.shape.extend(shapes)
+        shapes = [view.shape(tensor) for tensor in tensors]
+        joined = writer.call("IdentityN", "IdentityN", output_shapes=shapes, input=tensors)
         nodes.extend(writer.nodes)
         groups[name] = group
-        for index, tensor in enumerate(tensors):
-            text = TensorRef(name, index).input_name
-            edits.extend(InputEdit(use.consumer, use.slot, text) for use in view.uses(tensor))
+        for tensor, output in zip(tensors, joined.outputs("output")):
+            edits.extend(InputEdit(use.consumer, use.slot, output) for use in view.uses(tensor))
     return JoinedInputs(Rewrite(tuple(nodes), tuple(edits)), groups)
 
 

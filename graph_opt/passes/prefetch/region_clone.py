@@ -9,6 +9,7 @@ from typing import AbstractSet, Any, Dict, List, NamedTuple, Optional, Sequence,
 
 from graph_opt.compat import tf
 from graph_opt.compat.op_definitions import is_value
+from graph_opt.graph.op_call import Tensor
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, Shape, TensorRef
 from graph_opt.ops import stage_nodes, stage_threads
@@ -123,7 +124,7 @@ class RegionClone:
         """Adds an IO stage after an iterator, a queue or a stand-in: clone, put, take."""
         source = self._region.source
         self._io_stage = self.spec.name + "_io"
-        outputs = self._batch_of_alternative() or self._batch_of(source)
+        outputs: Sequence[str] = self._batch_of_alternative() or self._batch_of(source)
         used = self._used_outputs(source)
         dtypes = [value_dtype_of(self._view, tensor) for tensor in used]
         inputs = [outputs[tensor.index] for tensor in used]
@@ -138,7 +139,7 @@ class RegionClone:
         count = len(self._view.dtypes(source) or [])
         return [TensorRef(clone.name, index).input_name for index in range(count)]
 
-    def _batch_of_alternative(self) -> List[str]:
+    def _batch_of_alternative(self) -> Sequence[str]:
         if self._alternative is None:
             return []
         return self._alternative.choice.write_batch(self._alternative.number, self.writer)
@@ -217,15 +218,12 @@ class RegionClone:
 
     def _add_shape(self, tensor: TensorRef) -> str:
         """A Shape node in prefetch for a tensor that main uses only to make zeros or ones."""
-        node = self.writer.node(
+        return self.writer.call(
             "{}/shape_of_{}".format(tensor.node, tensor.index),
             "Shape",
-            [self._cloned_input(tensor)],
             self._view.device(tensor.node),
-            T=tf.AttrValue(type=value_dtype_of(self._view, tensor)),
-            out_type=tf.AttrValue(type=tf.int32.as_datatype_enum),
-        )
-        return str(node.name)
+            input=Tensor(self._cloned_input(tensor), value_dtype_of(self._view, tensor)),
+        ).result
 
     def _add_buffer(self, inputs: List[str], dtypes: List[int], source: Any) -> Any:
         tensors = self._boundary.tensors
