@@ -30,14 +30,8 @@ def guard_source(writer: NodeWriter, view: GraphView, source: str) -> Tuple[str,
     text = _MESSAGE.format(writer.scope, source, BUFFER_TAKE)
     condition = writer.constant(_GUARD + "/condition", np.bool_(False))
     message = writer.constant(_GUARD + "/message", text)
-    guard = writer.node(
-        _GUARD,
-        "Assert",
-        [condition, message],
-        T=tf.AttrValue(list=tf.AttrValue.ListValue(type=[tf.string.as_datatype_enum])),
-        summarize=tf.AttrValue(i=3),
-    )
-    return str(guard.name), _cut_handles(writer, view, source, guard.name)
+    guard = writer.call(_GUARD, "Assert", condition=condition, data=[message])
+    return guard.name, _cut_handles(writer, view, source, guard.name)
 
 
 def is_guard(op: str, name: str) -> bool:
@@ -55,12 +49,12 @@ def _cut_handles(writer: NodeWriter, view: GraphView, source: str, guard: str) -
     for slot, tensor in enumerate(view.inputs(source)):
         if view.dtype(tensor) != tf.resource.as_datatype_enum:
             continue
-        handle = writer.node(
+        handle = writer.call(
             "{}/handle_{}".format(_GUARD, slot),
             "Placeholder",
-            ["^" + guard],
-            dtype=tf.AttrValue(type=tf.resource.as_datatype_enum),
-            shape=tf.AttrValue(shape=tf.TensorShape([]).as_proto()),
+            waits_for=[guard],
+            dtype=tf.resource.as_datatype_enum,
+            shape=(),
         )
-        edits.append(InputEdit(source, slot, handle.name))
+        edits.append(InputEdit(source, slot, handle.result))
     return edits

@@ -16,6 +16,7 @@ from __future__ import annotations
 from typing import AbstractSet, Dict, List, Optional, Sequence, Tuple
 
 from graph_opt.compat import tf
+from graph_opt.graph.op_call import Call, Tensor
 from graph_opt.graph.rewrite import ControlEdit, InputEdit, Rewrite
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.ops.stage_spec import StageSpec
@@ -93,33 +94,24 @@ class StageRewrite:
         nodes = [node for stage in self._stages for node in stage.writer.nodes]
         return Rewrite(tuple(nodes), tuple(inputs_moved), tuple(controls_moved))
 
-    def _taken(self) -> List[str]:
+    def _taken(self) -> List[Tensor]:
         """What main reads in place of each tensor that crosses."""
         takes = [stage.take for stage in self._stages]
-        count = len(takes[0].attr["dtypes"].list.type)
-        outputs = [
-            [TensorRef(take.name, index).input_name for take in takes] for index in range(count)
-        ]
+        records = [Call(take).outputs("record") for take in takes]
         if self._choice is None:
-            return [only for (only,) in outputs]
+            (only,) = records
+            return only
         writer = NodeWriter(self._view, self._writer.name("choice"), self._writer.device)
         for take, chosen in zip(takes, _switched(writer, self._choice.write_selection(writer))):
             take.input.append("^" + chosen)
-        types = takes[0].attr["dtypes"].list.type
         merged = [
-            writer.node(
-                "Merge_{}".format(index),
-                "Merge",
-                outputs[index],
-                T=tf.AttrValue(type=types[index]),
-                N=tf.AttrValue(i=len(takes)),
-            )
-            for index in range(count)
+            writer.call("Merge_{}".format(index), "Merge", inputs=list(same)).output("output")
+            for index, same in enumerate(zip(*records))
         ]
         self._writer.nodes.extend(writer.nodes)
-        return [str(node.name) for node in merged]
+        return merged
 
-    def _add_zeros(self, shapes: Dict[TensorRef, str]) -> Dict[str, str]:
+    def _add_zeros(self, shapes: Dict[TensorRef, Tensor]) -> Dict[str, str]:
         """Fill nodes in main that replace ZerosLike and OnesLike, by the node they replace."""
         made: Dict[str, str] = {}
         for name, tensor in self._boundary.zeros.items():
@@ -128,15 +120,9 @@ class StageRewrite:
             number = 0 if self._view.op(name) == "ZerosLike" else 1
             number_type = tf.as_dtype(dtype).as_numpy_dtype
             value = self._writer.constant(name + "/value", number_type(number), device)
-            fill = self._writer.node(
-                name + "/fill",
-                "Fill",
-                [shapes[tensor], value],
-                device,
-                T=tf.AttrValue(type=dtype),
-                index_type=tf.AttrValue(type=tf.int32.as_datatype_enum),
-            )
-            made[name] = fill.name
+            dims = shapes[tensor]
+            fill = self._writer.call(name + "/fill", "Fill", device, dims=dims, value=value)
+            made[name] = fill.result
         return made
 
     def _input_edits(self, zeros: Dict[str, str]) -> List[InputEdit]:
@@ -154,7 +140,7 @@ class StageRewrite:
     def _in_prefetch_alone(self, name: str) -> bool:
         return name in self._boundary.hidden
 
-    def _control_edits(self, outputs: Sequence[str], guard: str) -> List[ControlEdit]:
+    def _control_edits(self, outputs: Sequence[Tensor], guard: str) -> List[ControlEdit]:
         edits = [ControlEdit(self._region.source, (), (guard,))]
         waiting: Dict[str, List[str]] = {}
         for name in self._boundary.hidden:
@@ -169,22 +155,20 @@ class StageRewrite:
                 edits.append(ControlEdit(group, (source,), ()))
         return edits
 
-    def _once_taken(self, outputs: Sequence[str]) -> str:
+    def _once_taken(self, outputs: Sequence[Tensor]) -> str:
         """A node that runs once main has its batch, and takes none where that is fed."""
         take = self._stages[0].take
         if not outputs:
             return str(take.name)
-        types = take.attr["dtypes"].list.type
-        kind = tf.AttrValue(type=types[0])
-        return str(self._writer.node("taken", "Identity", [outputs[0]], take.device, T=kind).name)
+        return self._writer.call("taken", "Identity", take.device, input=outputs[0]).name
 
 
-def _switched(writer: NodeWriter, conditions: Sequence[str]) -> List[str]:
+def _switched(writer: NodeWriter, conditions: Sequence[Tensor]) -> List[str]:
     """For each condition, a node that runs if it is true; what waits for it runs then, too."""
     chosen = []
     for number, condition in enumerate(conditions):
-        dtype = tf.AttrValue(type=tf.bool.as_datatype_enum)
-        switch = writer.node("Switch_{}".format(number), "Switch", [condition] * 2, T=dtype)
-        name = "Identity_{}".format(number)
-        chosen.append(str(writer.node(name, "Identity", [switch.name + ":1"], T=dtype).name))
+        suffix = "Switch_{}".format(number)
+        switch = writer.call(suffix, "Switch", data=condition, pred=condition)
+        is_true = switch.output("output_true")
+        chosen.append(writer.call("Identity_{}".format(number), "Identity", input=is_true).name)
     return chosen
