@@ -13,7 +13,6 @@ from __future__ import annotations
 import itertools
 from typing import Any, Dict, Iterator, List, Sequence, Set, Tuple
 
-from graph_opt.compat import tf
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.ops import stage_nodes
 from graph_opt.ops.stage_spec import StageSpec, exchange_mark
@@ -121,31 +120,32 @@ def _failure(
     """What sends an error in place of the ids of all exchanges, and returns what ranks agree on."""
     scope = stage_nodes.exchange_spec(spec).name
     error = NodeWriter(view, scope, writer.device)
-    message = error.node(
+    message = error.call(
         "ExchangeFailure",
         "ExchangeFailure",
-        [spec.name + "/status_code", spec.name + "/status_message"],
-        num_ranks=tf.AttrValue(i=view.nodes[exchange.combine].attr["num_servers"].i),
+        code=spec.name + "/status_code",
+        text=spec.name + "/status_message",
+        num_ranks=view.nodes[exchange.combine].attr["num_servers"].i,
     )
-    sent = []
+    sent: List[str] = []
     for number, original in enumerate(ids):
         attributes = {key: value for key, value in original.attr.items() if key != "_class"}
         # Horovod's ranks meet under the last component of the node's name.
         name = "{}/{}".format(number, original.name.rpartition("/")[2])
         # Of equal messages through Horovod, TensorFlow would send only one.
-        own = error.node(
+        own = error.call(
             "{}/ready".format(number),
             "ExchangeRequests",
-            [message.name],
-            exchange=tf.AttrValue(s="{}/{}".format(scope, number).encode("utf-8")),
+            requests=message.output("requests"),
+            exchange="{}/{}".format(scope, number),
         )
-        inputs = [own.name, message.name + ":1"]
+        inputs = [own.result, message.output("splits")]
         sent.append(error.node(name, original.op, inputs, original.device, **attributes).name)
-    error.node(
+    error.call(
         "ExchangeStatus",
         "ExchangeStatus",
-        [*sent, *("{}:1".format(name) for name in sent)],
-        count=tf.AttrValue(i=len(sent)),
+        requests=sent,
+        splits=[name + ":1" for name in sent],
         **exchange_mark(spec),
     )
     return error.nodes
