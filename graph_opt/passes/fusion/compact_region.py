@@ -77,14 +77,12 @@ class CompactRegion:
         indices = writer.call(
             "indices",
             "Reshape",
-            output_shapes=[(None,)],
             tensor=writer.call("where", "Where", input=any_set).result,
             shape=writer.constant("flat", np.array([-1], np.int32)),
         ).result
         gathered = writer.call(
             "values",
             "GatherV2",
-            output_shapes=[(None, *self._shape[1:])],
             params=read,
             indices=indices,
             axis=writer.constant("axis", np.int32(0)),
@@ -96,9 +94,7 @@ class CompactRegion:
         dtypes = {self._index_dtype(one.indices) for one in slices}
         dtype = dtypes.pop() if len(dtypes) == 1 else _INT64
         indices = [self._as_dtype(one.indices, dtype) for one in slices]
-        unique = self._writer.call(
-            "unique_rows", "Unique", output_shapes=[(None,), (None,)], x=self._joined(indices)
-        )
+        unique = self._writer.call("unique_rows", "Unique", x=self._joined(indices))
         count = self._size("count", unique.output("y"))
         places = self._split(unique.output("idx"), indices)
         for source, one, place in zip(self._region.sources, slices, places):
@@ -110,7 +106,6 @@ class CompactRegion:
         return self._writer.call(
             "rows/" + source,
             SLICES_AS_TENSOR,
-            output_shapes=[(None, *self._shape[1:])],
             data=Tensor(summed.input_name, dtype),
             segment_ids=places,
             num_segments=count,
@@ -148,7 +143,6 @@ class CompactRegion:
         return self._writer.call(
             "all_rows",
             SLICES_AS_TENSOR,
-            output_shapes=[self._shape],
             data=self._compact_result(),
             segment_ids=rows,
             num_segments=self._writer.constant("num_rows", np.int32(self._shape[0])),
@@ -188,7 +182,6 @@ class CompactRegion:
         zeros = self._writer.call(
             "nothing",
             "Fill",
-            output_shapes=[self._shape],
             dims=self._writer.constant("shape", np.array(self._shape, np.int32)),
             value=self._writer.constant("zero", np.float32(0)),
         )
@@ -208,26 +201,21 @@ class CompactRegion:
         if given.dtype == dtype:
             return given
         suffix = "indices_{}".format(len(self._writer.nodes))
-        return self._writer.call(
-            suffix, "Cast", output_shapes=[(None,)], x=given, DstT=dtype
-        ).result
+        return self._writer.call(suffix, "Cast", x=given, DstT=dtype).result
 
     def _joined(self, parts: Sequence[Tensor]) -> Tensor:
         if len(parts) == 1:
             return parts[0]
-        return self._writer.joined("joined", parts, axis=0, output_shapes=[(None,)])
+        return self._writer.joined("joined", parts, axis=0)
 
     def _split(self, joined: Tensor, parts: Sequence[Tensor]) -> List[Tensor]:
         sizes = [self._size("size_{}".format(number), part) for number, part in enumerate(parts)]
         if len(sizes) == 1:
             return [joined]
-        stacked = self._writer.call(
-            "sizes", "Pack", output_shapes=[(len(sizes),)], values=sizes
-        ).result
+        stacked = self._writer.call("sizes", "Pack", values=sizes).result
         split = self._writer.call(
             "places",
             "SplitV",
-            output_shapes=[(None,)] * len(sizes),
             value=joined,
             size_splits=stacked,
             split_dim=self._writer.constant("axis", np.int32(0)),
@@ -236,7 +224,7 @@ class CompactRegion:
         return split.outputs("output")
 
     def _size(self, suffix: str, tensor: Tensor) -> Tensor:
-        return self._writer.call(suffix, "Size", output_shapes=[()], input=tensor).result
+        return self._writer.call(suffix, "Size", input=tensor).result
 
 
 def _without_rows(shape: Shape, rank: int) -> Shape:

@@ -171,19 +171,6 @@ class GroupNodes:
             table_widths=[_static(lookup.tables[0].shape, 1) for lookup in tables],
         )
 
-    def pooled_shapes(self, members: Sequence[Member], columns: Optional[Columns]) -> List[Shape]:
-        """The static shapes of an op's results."""
-        shapes = [self._pooled_shape(member.candidate) for member in members]
-        if columns is not None:
-            rows = shapes[0][0] if shapes[0] else None
-            shapes = [(rows, columns.width)]
-        return shapes
-
-    def _pooled_shape(self, candidate: Candidate) -> Shape:
-        if is_flattened(self._view, candidate):
-            return (None, _static(candidate.lookup.tables[0].shape, 1))
-        return self._view.shape(candidate.lookup.output)
-
     def pooled_gradients(
         self, members: Sequence[Member], device: str, columns: Optional[Columns]
     ) -> List[Tensor]:
@@ -216,7 +203,7 @@ class GroupNodes:
         if concatenation.inputs == len(inputs) - 1:
             return before, node
         kept = inputs[:first] + [node] + inputs[end:-1]
-        return before, writer.joined("concat", kept, axis=1, output_shapes=[view.shape(before)])
+        return before, writer.joined("concat", kept, axis=1)
 
     def column(self, writer: NodeWriter, member: Member, node: Tensor, start: int) -> Tensor:
         """One lookup's part of the joined result, for nodes that read only this part."""
@@ -240,7 +227,6 @@ class GroupNodes:
         return writer.call(
             "columns_{}".format(number),
             "Slice",
-            output_shapes=[shape],
             input=tensor,
             begin=writer.constant("begin_{}".format(number), np.array([0, first], np.int32)),
             size=writer.constant("size_{}".format(number), np.array([-1, width], np.int32)),
@@ -259,7 +245,6 @@ class GroupNodes:
         return writer.call(
             "restored_{}".format(number),
             "Reshape",
-            output_shapes=[self._view.shape(candidate.lookup.output)],
             tensor=pooled,
             shape=whole,
         ).result
@@ -281,7 +266,6 @@ class GroupNodes:
             cast = self.writer("cast", device).call(
                 "int64",
                 "Cast",
-                output_shapes=[self._view.shape(positions)],
                 x=positions,
                 DstT=_INT64,
             )
@@ -306,7 +290,6 @@ class GroupNodes:
             reshape = writer.call(
                 "flat",
                 "Reshape",
-                output_shapes=[tuple(None if size < 0 else size for size in shape)],
                 tensor=tensor,
                 shape=writer.constant("shape", np.array(shape, np.int32)),
             )

@@ -66,7 +66,6 @@ def write_keys(writer: NodeWriter, places: PlacesOfKeys, indices: Tensor, number
     return writer.call(
         "keys_{}".format(number),
         "GatherV2",
-        output_shapes=[(None,)],
         params=places.keys,
         indices=indices,
         axis=writer.constant("axis_{}".format(number), np.int32(0)),

@@ -67,8 +67,6 @@ def write_rows_of_gradient(
     call = writer.call(
         "rows",
         "GroupEmbeddingGrad",
-        output_shapes=[(None,)] * len(shared.shards)
-        + [(None, width) for width in shared.shard_widths],
         table_rows=_table_rows(writer, shared, of_shards),
         gradients=nodes.pooled_gradients(members, device, columns),
         table_dtypes=shared.shard_dtypes,
@@ -104,6 +102,4 @@ def _table_rows(
 
 def _as_int32(writer: NodeWriter, indices: Tensor, number: int) -> Tensor:
     """Indices with the dtype that the stock gradient had."""
-    return writer.call(
-        "indices_{}".format(number), "Cast", output_shapes=[(None,)], x=indices, DstT=_INT32
-    ).result
+    return writer.call("indices_{}".format(number), "Cast", x=indices, DstT=_INT32).result

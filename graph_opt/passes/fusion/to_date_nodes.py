@@ -95,7 +95,6 @@ class ToDateNodes:
             flat = writer.call(
                 "flat",
                 "Reshape",
-                output_shapes=[(None,)],
                 tensor=ids,
                 shape=writer.constant("shape", np.array([-1], np.int32)),
             ).result

@@ -242,7 +242,6 @@ class _Stage:
         return self._writer.call(
             "/".join(filter(None, [suffix, stage_nodes.BUFFER_TAKE])),
             stage_nodes.BUFFER_TAKE,
-            output_shapes=shapes,
             dtypes=[tensor.dtype for tensor in record],
             shapes=shapes,
             **take_attributes(spec),

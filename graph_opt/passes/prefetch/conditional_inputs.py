@@ -235,8 +235,7 @@ def join_conditional_inputs(view: GraphView) -> JoinedInputs:
         if name in view:
             continue
         tensors = [TensorRef(merge, 0) for merge in group.merges]
-        shapes = [view.shape(tensor) for tensor in tensors]
-        joined = writer.call("IdentityN", "IdentityN", output_shapes=shapes, input=tensors)
+        joined = writer.call("IdentityN", "IdentityN", input=tensors)
         nodes.extend(writer.nodes)
         groups[name] = group
         for tensor, output in zip(tensors, joined.outputs("output")):

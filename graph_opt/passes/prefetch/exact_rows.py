@@ -338,7 +338,6 @@ class _ExactRows:
         position = writer.call(
             "position",
             "RowLogPosition",
-            output_shapes=[(len(shards),)],
             batch=list(view.inputs(name)[len(shards) :]),
             row_logs=logs,
             table_shards=node.attr["table_shards"],
@@ -349,7 +348,6 @@ class _ExactRows:
         refresh = writer.call(
             "pooled",
             op,
-            output_shapes=[*(view.shape(output) for output in outputs), (2,)],
             read=outputs,
             log_position=position.result,
             row_logs=logs,

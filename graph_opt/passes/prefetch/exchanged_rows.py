@@ -117,7 +117,6 @@ def refresh_exchanged(
     fresh = writer.call(
         "pooled",
         _REFRESH,
-        output_shapes=[*(view.shape(output) for output in outputs), (None,), (2,)],
         requests=Call(view.nodes[lookup.prepare]).outputs("requests"),
         changed=changed,
         changed_splits=splits,
@@ -155,7 +154,6 @@ def _position(
     return writer.call(
         "position",
         "RowLogPosition",
-        output_shapes=[(len(lookup.variables),)],
         batch=[*inputs["requests"], *inputs["splits"]],
         row_logs=logs,
         **_place(view, gather),
@@ -169,11 +167,9 @@ def _message(
     gather = lookup.exchange.gather
     op = _CHANGED[view.op(gather)]
     inputs = inputs_by_name(view, gather)
-    (splits,) = inputs["splits"]
     changed = writer.call(
         "changed",
         op,
-        output_shapes=[(None,), view.shape(splits)],
         log_position=position,
         **inputs,
         **missed,

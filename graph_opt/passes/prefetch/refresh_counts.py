@@ -40,7 +40,6 @@ def add_refresh_counts(
     for name, count in zip(names, shards):
         tables.append(name if variables[first] in bounded else "")
         first += count
-    counted = {"refresh_counts": writer.scope}
-    shapes = [(len(tables), _COUNTS), ()]
-    writer.call("counts", REFRESH_COUNTS, output_shapes=shapes, tables=tables, **counted, **place)
+    counted: Dict[str, Any] = {"refresh_counts": writer.scope}
+    writer.call("counts", REFRESH_COUNTS, tables=tables, **counted, **place)
     return counted

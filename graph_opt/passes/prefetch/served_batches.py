@@ -89,7 +89,6 @@ def _asking(
         "batch",
         NEXT_SERVED,
         waits_for=packs,
-        output_shapes=[(None,)] * count + [()],
         num_servers=count,
         num_updates=len(packs),
         **of_lookup(view, lookup, bounded),

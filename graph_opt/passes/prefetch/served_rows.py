@@ -156,7 +156,6 @@ def refresh(
     staged = writer.call(
         "staged",
         STAGE_SERVED,
-        output_shapes=[(None,)] * count + [(len(lookup.shards),), ()],
         requests=requests,
         counts=counts,
         **of_lookup(view, lookup, bounded),
@@ -164,7 +163,6 @@ def refresh(
     take = writer.call(
         "take",
         TAKE_SERVED,
-        output_shapes=[(None,)] * count + [(), ()],
         staged=staged.output("staged"),
         num_servers=count,
     )
@@ -177,7 +175,6 @@ def refresh(
     fresh = writer.call(
         _POOLED,
         _REFRESH,
-        output_shapes=[*(view.shape(output) for output in outputs), (2,)],
         read=outputs,
         taken=take.output("taken"),
         **inputs,
@@ -227,7 +224,6 @@ def _asked_in_main(
         merged = writer.call(
             "sent_{}".format(i),
             "Merge",
-            output_shapes=[(None,), ()],
             inputs=[ahead.output("output_false"), again],
         )
         rows.append(merged.output("output"))
@@ -249,7 +245,6 @@ def gather_again(
         node.op,
         view.device(gather),
         waits_for=behind,
-        output_shapes=[(None,)],
         **{**inputs_by_name(view, gather), "request": request},
         **attributes_of(node.op, node),
     ).result
@@ -273,7 +268,6 @@ def read_again(
     find = worker.call(
         "lost",
         "FindLostRows",
-        output_shapes=[(None,)] * count + [(), ()],
         num_servers=count,
         **shared,
     )

@@ -161,7 +161,6 @@ class _Noting:
         writer.call(
             suffix,
             "UpdatedRowsPosition",
-            output_shapes=[(len(region.tables),)],
             batch=inputs,
             tables=[table.shards[0] for table in region.tables],
         )
@@ -178,7 +177,6 @@ class _Noting:
                 "later/{}_{}".format(tensor.node, tensor.index),
                 "Identity",
                 waits_for=[region.position],
-                output_shapes=[view.shape(tensor)],
                 input=tensor,
             )
             edits += [InputEdit(use.consumer, use.slot, same.result) for use in away]
@@ -233,14 +231,12 @@ class _Copy:
             return None
         used = list(dict.fromkeys(part.value for part in parts))
         tables = region.tables
-        count = len(tables)
         first = self._writer.call(
             "first", "Placeholder", dtype=tf.int32.as_datatype_enum, shape=()
         ).result
         measure = self._writer.call(
             "measure",
             "MeasureStaleness",
-            output_shapes=[(count, self._bins), (count, 2), (count,)],
             ids=[self._of_batch(part.ids) for part in parts],
             used=[self._of_batch(value) for value in used],
             fresh=[self._again(value) for value in used],

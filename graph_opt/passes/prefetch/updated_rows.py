@@ -220,7 +220,6 @@ class UpdatedRows:
             "LogUpdatedRows",
             device,
             waits_for=list(dict.fromkeys(behind)),
-            output_shapes=[self._view.shape(one.tensor) for one in ids],
             ids=[one.tensor for one in ids],
             tables=[one.table for one in ids],
             shards=[one.shard for one in ids],

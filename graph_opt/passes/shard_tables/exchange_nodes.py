@@ -109,7 +109,6 @@ class ExchangeNodes:
         prepare = writer.call(
             "prepare",
             "GroupEmbeddingPrepare",
-            output_shapes=[(None,)] * (ranks + 1) + [(len(self._owners()),)],
             insert=[],
             shard_rows=self._shard_rows(),
             **shared.inputs,
@@ -135,7 +134,6 @@ class ExchangeNodes:
         combine = writer.call(
             "pooled",
             "ExchangeCombine",
-            output_shapes=self._nodes.pooled_shapes(self._members, None),
             rows=rows.tensor,
             splits=rows.splits,
             **self._numbering(prepare),
@@ -148,11 +146,10 @@ class ExchangeNodes:
 
     def write_gradients(self, forward: Forward) -> Dict[Entry, Slices]:
         """Writes the gradients of the tables: this rank's rows, summed over all ranks."""
-        writer, shards = self._writer, len(self._entries)
+        writer = self._writer
         combine = writer.call(
             "row_gradients",
             "ExchangeCombineGrad",
-            output_shapes=[(None,)],
             gradients=self._pooled(forward.combine),
             has_gradient=[bool(member.gradient) for member in self._members],
             **self._numbering(forward.prepare),
@@ -170,7 +167,6 @@ class ExchangeNodes:
         sums = writer.call(
             "gradients",
             "ExchangeGatherGrad",
-            output_shapes=[(None,)] * shards + [(None, width) for width in self._widths],
             requests=forward.requests.tensor,
             splits=forward.requests.splits,
             gradients=received.tensor,
@@ -187,18 +183,17 @@ class ExchangeNodes:
 
     def _send_requests(self, prepare: Call) -> Received:
         """Sends a header and the request to each rank."""
-        writer, ranks = self._writer, self._messages.num_ranks
+        writer = self._writer
         header = writer.constant("header", _HEADER)
         requests = prepare.outputs("requests")
         sizes = [
-            writer.call("size_{}".format(rank), "Size", output_shapes=[()], input=request).result
+            writer.call("size_{}".format(rank), "Size", input=request).result
             for rank, request in enumerate(requests)
         ]
-        packed = writer.call("sizes", "Pack", output_shapes=[(ranks,)], values=sizes)
+        packed = writer.call("sizes", "Pack", values=sizes)
         splits = writer.call(
             "splits",
             "AddV2",
-            output_shapes=[(ranks,)],
             x=packed.result,
             y=writer.constant("header_size", np.int32(len(_HEADER))),
         )
@@ -206,12 +201,10 @@ class ExchangeNodes:
             "requests",
             [part for one in requests for part in (header, one)],
             axis=0,
-            output_shapes=[(None,)],
         )
         ready = writer.call(
             "ready",
             "ExchangeRequests",
-            output_shapes=[(None,)],
             requests=joined,
             exchange=self._exchange_key(),
         )
@@ -284,7 +277,6 @@ def joined_slices(writer: NodeWriter, parts: Sequence[Slices], dtype: int, width
             suffix,
             [Tensor(tensor.input_name, of_type) for tensor in tensors],
             axis=0,
-            output_shapes=[shape],
         )
         for suffix, tensors, of_type, shape in (
             ("values", [part.values for part in parts], dtype, (None, width)),
@@ -301,7 +293,6 @@ def as_dtype(writer: NodeWriter, indices: TensorRef, dtype: Optional[int]) -> Te
     cast = writer.call(
         "int32",
         "Cast",
-        output_shapes=[(None,)],
         x=Tensor(indices.input_name, _INT64),
         DstT=_INT32,
     )

@@ -6,8 +6,7 @@ import abc
 from typing import NamedTuple
 
 from graph_opt.compat import tf
-from graph_opt.graph.op_call import Tensor
-from graph_opt.passes import attribute_values as values
+from graph_opt.graph.op_call import Tensor, attribute_value
 from graph_opt.passes.node_writer import NodeWriter
 
 _INT32 = tf.int32.as_datatype_enum
@@ -72,7 +71,7 @@ class HorovodMessages(Messages):
             T=tf.AttrValue(type=tensor.dtype),
             ignore_name_scope=tf.AttrValue(b=True),
             process_set_id=tf.AttrValue(i=0),
-            _output_shapes=values.shapes([(None,), (self.num_ranks,)]),
+            _output_shapes=attribute_value([(None,), (self.num_ranks,)], "list(shape)"),
         )
         return Received(Tensor(node.name, tensor.dtype), Tensor(node.name + ":1", _INT32))
 
@@ -98,7 +97,6 @@ class InProcessMessages(Messages):
         call = writer.call(
             name,
             "InProcessAllToAll",
-            output_shapes=[(None,), (self.num_ranks,)],
             tensor=tensor,
             splits=splits,
             group=self._group,
@@ -111,4 +109,4 @@ class InProcessMessages(Messages):
 
 
 def _bitcast(writer: NodeWriter, suffix: str, tensor: Tensor, to: int) -> Tensor:
-    return writer.call(suffix, "Bitcast", output_shapes=[(None,)], input=tensor, type=to).result
+    return writer.call(suffix, "Bitcast", input=tensor, type=to).result

@@ -110,7 +110,6 @@ class _Turns:
                 "Identity",
                 self._view.device(tensor.node),
                 waits_for=[done],
-                output_shapes=[self._view.shape(tensor)],
                 input=tensor,
             )
             self._gates[tensor] = gate.result

@@ -110,7 +110,6 @@ class _Pack:
         vector = writer.call(
             "{}_{}".format("part" if is_vector else "slice", number),
             "Slice",
-            output_shapes=[(part.size,)],
             input=packed,
             begin=writer.constant("begin_{}".format(number), np.array([begin], np.int32)),
             size=writer.constant("size_{}".format(number), np.array([part.size], np.int32)),
@@ -123,7 +122,7 @@ class _Pack:
 def _reshaped(
     writer: NodeWriter, suffix: str, tensor: Operand, shape: Tensor, known: Shape = (None,)
 ) -> Tensor:
-    call = writer.call(suffix, "Reshape", output_shapes=[known], tensor=tensor, shape=shape)
+    call = writer.call(suffix, "Reshape", tensor=tensor, shape=shape)
     return call.result
 
 

@@ -98,7 +98,6 @@ class _Pack:
         split = self._receiver.call(
             "split",
             "SplitV",
-            output_shapes=[(None, *self._key.row)] * len(self._group),
             value=packed,
             size_splits=rows,
             split_dim=axis,

@@ -65,7 +65,6 @@ class Local(Placement):
         return nodes.writer("lookup", self.tables).call(
             "pooled",
             "ResourceGroupEmbeddingLookup" if is_resource else "GroupEmbeddingLookup",
-            output_shapes=nodes.pooled_shapes(members, columns),
             tables=shared.tables,
             pooled_dtypes=nodes.pooled_dtypes(members, columns),
             **shared.inputs,

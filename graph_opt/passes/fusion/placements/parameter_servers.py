@@ -110,7 +110,6 @@ class ParameterServers(Placement):
         prepare = worker.call(
             "prepare",
             "GroupEmbeddingPrepare",
-            output_shapes=[(None,)] * (len(servers) + 1) + [(len(shared.shards),)],
             insert=inserts,
             table_widths=shared.table_widths,
             shard_rows=shared.shard_rows,
@@ -128,7 +127,6 @@ class ParameterServers(Placement):
         return worker.call(
             "pooled",
             "GroupEmbeddingCombine",
-            output_shapes=nodes.pooled_shapes(members, columns),
             rows=rows,
             inverse=prepare.output("inverse"),
             counts=prepare.output("counts"),
@@ -161,7 +159,6 @@ class ParameterServers(Placement):
         pack = worker.call(
             "pack",
             "GroupEmbeddingPackGradients",
-            output_shapes=[(None,)] * len(servers) + [()] * nodes.answers,
             waits_for=[wait for member in members for wait in member.candidate.waits_for_rows],
             gradients=nodes.pooled_gradients(members, self.worker, columns),
             requests=nodes.requests.get(asked, []),
@@ -207,7 +204,6 @@ def _gather(
         .call(
             "rows",
             "ResourceGroupEmbeddingGather" if is_resource else "GroupEmbeddingGather",
-            output_shapes=[(None,)],
             request=request,
             T=shared.shard_dtypes[0],
             **_of_shards(shards, is_resource),
