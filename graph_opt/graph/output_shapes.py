@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Sequence
+from typing import Any, Dict, List, Optional, Sequence
 
 from graph_opt.compat import tf
 from graph_opt.compat.inferred_shapes import inferred_shapes
@@ -39,21 +39,28 @@ class _NewNodes:
     def __init__(self, view: GraphView, nodes: Sequence[Any]) -> None:
         self._view = view
         self._new = {node.name: node for node in nodes}
-        self._made: Dict[str, Any] = {}
+        self._dtypes: Dict[str, Optional[List[int]]] = {}
+        self._inputs: Dict[str, str] = {}
+        self._made: Dict[Any, Any] = {}
         self.shapeless: Dict[str, Any] = {
-            name: node
-            for name, node in self._new.items()
+            node.name: node
+            for node in nodes
             if OUTPUT_SHAPES not in node.attr and self._is_known(node)
         }
 
     def _is_known(self, node: Any) -> bool:
         """Whether this process has its op, and those of what it reads."""
-        tensors = [TensorRef.parse(text) for text in node.input if not text.startswith("^")]
-        sources = [self._source(tensor) for tensor in tensors]
-        return is_registered(node.op) and None not in map(output_dtypes, sources)
+        if not is_registered(node.op):
+            return False
+        tensors = (TensorRef.parse(text) for text in node.input if not text.startswith("^"))
+        return all(self._dtypes_of(tensor.node) is not None for tensor in tensors)
 
-    def _source(self, tensor: TensorRef) -> Any:
-        return self._new.get(tensor.node) or self._view.nodes[tensor.node]
+    def _dtypes_of(self, name: str) -> Optional[List[int]]:
+        if name not in self._new:
+            return self._view.dtypes(name)
+        if name not in self._dtypes:
+            self._dtypes[name] = output_dtypes(self._new[name])
+        return self._dtypes[name]
 
     def graph_def(self) -> Any:
         """These nodes, and what stands for their other inputs."""
@@ -65,23 +72,28 @@ class _NewNodes:
         return graph_def
 
     def _input(self, text: str) -> str:
-        tensor = TensorRef.parse(text)
-        if tensor.node in self.shapeless:
-            return text
-        if text not in self._made:
-            name = "given_tensors/{}".format(len(self._made))
-            self._made[text] = self._stand_in(tensor, name)
-        return str(self._made[text].name)
+        if text not in self._inputs:
+            tensor = TensorRef.parse(text)
+            is_own = tensor.node in self.shapeless
+            self._inputs[text] = text if is_own else self._stand_in(tensor)
+        return self._inputs[text]
 
-    def _stand_in(self, tensor: TensorRef, name: str) -> Any:
-        source = self._source(tensor)
+    def _stand_in(self, tensor: TensorRef) -> str:
+        """The name of a node that has such a tensor: one for all tensors of a dtype and shape."""
+        source = self._new.get(tensor.node) or self._view.nodes[tensor.node]
+        name = "given_tensors/{}".format(len(self._made))
         if source.op in _SHAPED_BY_THEMSELVES:
-            return _bare(source, name, [])
-        dtype = (output_dtypes(source) or ())[tensor.index]
-        node = tf.NodeDef(name=name, op="Placeholder" if dtype < _REFERENCES else "VariableV2")
-        node.attr["dtype"].type = value_dtype(dtype)
-        node.attr["shape"].shape.CopyFrom(_shape_of(source, tensor.index))
-        return node
+            self._made[tensor] = _bare(source, name, [])
+            return name
+        dtype = (self._dtypes_of(tensor.node) or ())[tensor.index]
+        shape = _shape_of(source, tensor.index)
+        key = dtype, shape.SerializeToString()
+        if key not in self._made:
+            op = "Placeholder" if dtype < _REFERENCES else "VariableV2"
+            node = self._made[key] = tf.NodeDef(name=name, op=op)
+            node.attr["dtype"].type = value_dtype(dtype)
+            node.attr["shape"].shape.CopyFrom(shape)
+        return str(self._made[key].name)
 
 
 def _shape_of(node: Any, index: int) -> Any:
