@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, Dict, Iterable, List, Tuple
 
 from graph_opt.graph.op_call import attribute_value
@@ -25,7 +26,7 @@ class Edits:
     def __init__(self, view: GraphView) -> None:
         self._view = view
         self._inputs: Dict[Tuple[str, int], str] = {}
-        self._controls: Dict[str, Dict[str, str]] = {}
+        self._controls: Dict[str, Dict[str, Tuple[str, ...]]] = {}
         self._added: Dict[str, Dict[str, None]] = {}
         self._attributes: List[AttributeEdit] = []
         self._replaced: Dict[str, str] = {}
@@ -51,7 +52,11 @@ class Edits:
         """Makes all that waits for node `source` wait for node `by`."""
         self._replaced["^" + source] = "^" + by
         for waiting in self._view.control_uses(source):
-            self._controls.setdefault(waiting, {})[source] = by
+            self.move_wait(waiting, source, (by,))
+
+    def move_wait(self, node: str, source: str, to: Iterable[str] = ()) -> None:
+        """Makes a node wait for other nodes, or for none, instead of `source`."""
+        self._controls.setdefault(node, {})[source] = tuple(to)
 
     def wait(self, node: str, for_node: str) -> None:
         """Makes a node wait for another one, too."""
@@ -78,7 +83,9 @@ class Edits:
     def rewrite(self, nodes: Iterable[Any] = ()) -> Rewrite:
         """These edits, with new nodes."""
         moved = (
-            ControlEdit(node, tuple(instead), tuple(dict.fromkeys(instead.values())))
+            ControlEdit(
+                node, tuple(instead), tuple(dict.fromkeys(itertools.chain(*instead.values())))
+            )
             for node, instead in self._controls.items()
         )
         added = (ControlEdit(node, (), tuple(others)) for node, others in self._added.items())

@@ -48,6 +48,14 @@ def test_all_that_waits_for_a_node_waits_for_another_one() -> None:
     ]
 
 
+def test_one_node_waits_for_others_or_for_none() -> None:
+    edits = Edits(GraphView(GRAPH))
+    edits.move_wait("waiting", "old", ["new", "newer"])
+    edits.move_wait("waiting", "other", ["newer"])
+    edits.move_wait("both", "other")
+    assert edited(edits)[1:] == ["both: old:1 old", "waiting: ^new ^newer"]
+
+
 def test_the_last_edit_of_an_input_counts() -> None:
     edits = Edits(GraphView(GRAPH))
     edits.replace(TensorRef("old", 1), "first")

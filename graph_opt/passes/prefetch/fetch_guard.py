@@ -6,12 +6,10 @@ fetches a tensor of the prefetch region gets an error instead of a batch that tr
 
 from __future__ import annotations
 
-from typing import List, Tuple
-
 import numpy as np
 
 from graph_opt.compat import tf
-from graph_opt.graph.rewrite import InputEdit
+from graph_opt.graph.edits import Edits
 from graph_opt.graph.view import GraphView
 from graph_opt.passes.io_stages import BUFFER_TAKE
 from graph_opt.passes.node_writer import NodeWriter
@@ -25,13 +23,14 @@ _MESSAGE = (
 )
 
 
-def guard_source(writer: NodeWriter, view: GraphView, source: str) -> Tuple[str, List[InputEdit]]:
-    """Writes the guard; returns its name and the edits that detach the source's handles."""
+def guard_source(writer: NodeWriter, view: GraphView, source: str, edits: Edits) -> None:
+    """Has a source wait for a guard, and detaches its handles."""
     text = _MESSAGE.format(writer.scope, source, BUFFER_TAKE)
     condition = writer.constant(_GUARD + "/condition", np.bool_(False))
     message = writer.constant(_GUARD + "/message", text)
     guard = writer.call(_GUARD, "Assert", condition=condition, data=[message])
-    return guard.name, _cut_handles(writer, view, source, guard.name)
+    edits.wait(source, guard.name)
+    _cut_handles(writer, view, source, guard.name, edits)
 
 
 def is_guard(op: str, name: str) -> bool:
@@ -39,13 +38,14 @@ def is_guard(op: str, name: str) -> bool:
     return op == "Assert" and name.rpartition("/")[2] == _GUARD
 
 
-def _cut_handles(writer: NodeWriter, view: GraphView, source: str, guard: str) -> List[InputEdit]:
+def _cut_handles(
+    writer: NodeWriter, view: GraphView, source: str, guard: str, edits: Edits
+) -> None:
     """Replaces the source's handles with placeholders.
 
     If it still read its handles, a guarded fetch could cancel a one-shot iterator during its
     creation, which would leave it broken for the prefetch threads, too.
     """
-    edits: List[InputEdit] = []
     for slot, tensor in enumerate(view.inputs(source)):
         if view.dtype(tensor) != tf.resource.as_datatype_enum:
             continue
@@ -56,5 +56,4 @@ def _cut_handles(writer: NodeWriter, view: GraphView, source: str, guard: str) -
             dtype=tf.resource.as_datatype_enum,
             shape=(),
         )
-        edits.append(InputEdit(source, slot, handle.result))
-    return edits
+        edits.move_input(source, slot, handle.result)

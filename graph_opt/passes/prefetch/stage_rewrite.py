@@ -16,8 +16,9 @@ from __future__ import annotations
 from typing import AbstractSet, Dict, List, Optional, Sequence, Tuple
 
 from graph_opt.compat import tf
+from graph_opt.graph.edits import Edits
 from graph_opt.graph.op_call import Call, Tensor
-from graph_opt.graph.rewrite import ControlEdit, InputEdit, Rewrite
+from graph_opt.graph.rewrite import Rewrite
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.ops.stage_spec import StageSpec
 from graph_opt.passes.node_writer import NodeWriter
@@ -71,6 +72,7 @@ class StageRewrite:
         self._unused = unused
         self._choice = choice
         read = [Alternative(choice, number) if choice else None for number in range(len(specs))]
+        self._edits = Edits(view)
         self._stages = [
             RegionClone(view, region, boundary, spec, protected, alternative)
             for spec, alternative in zip(specs, read)
@@ -88,11 +90,10 @@ class StageRewrite:
         tensors = self._boundary.tensors
         self.takes = dict(zip(tensors, outputs))
         zeros = self._add_zeros(dict(zip(shape_tensors(self._boundary), outputs[len(tensors) :])))
-        guard, cut_handles = guard_source(self._writer, self._view, self._region.source)
-        inputs_moved = self._input_edits(zeros) + cut_handles
-        controls_moved = self._control_edits(outputs, guard)
-        nodes = [node for stage in self._stages for node in stage.writer.nodes]
-        return Rewrite(tuple(nodes), tuple(inputs_moved), tuple(controls_moved))
+        self._move_inputs(zeros)
+        guard_source(self._writer, self._view, self._region.source, self._edits)
+        self._move_waits(outputs)
+        return self._edits.rewrite(node for stage in self._stages for node in stage.writer.nodes)
 
     def _taken(self) -> List[Tensor]:
         """What main reads in place of each tensor that crosses."""
@@ -125,35 +126,32 @@ class StageRewrite:
             made[name] = fill.result
         return made
 
-    def _input_edits(self, zeros: Dict[str, str]) -> List[InputEdit]:
-        edits: List[InputEdit] = []
+    def _move_inputs(self, zeros: Dict[str, str]) -> None:
         for tensor, take in self.takes.items():
-            for use in self._view.uses(tensor):
-                if not self._in_prefetch_alone(use.consumer):
-                    edits.append(InputEdit(use.consumer, use.slot, take))
+            uses = self._view.uses(tensor)
+            in_main = [use for use in uses if not self._in_prefetch_alone(use.consumer)]
+            self._edits.move(in_main, take)
         for name, fill in zeros.items():
-            edits.append(InputEdit(name, 0, fill))
-            for use in self._view.uses(TensorRef(name, 0)):
-                edits.append(InputEdit(use.consumer, use.slot, fill))
-        return edits
+            self._edits.move_input(name, 0, fill)
+            self._edits.replace(TensorRef(name, 0), fill)
 
     def _in_prefetch_alone(self, name: str) -> bool:
         return name in self._boundary.hidden
 
-    def _control_edits(self, outputs: Sequence[Tensor], guard: str) -> List[ControlEdit]:
-        edits = [ControlEdit(self._region.source, (), (guard,))]
-        waiting: Dict[str, List[str]] = {}
-        for name in self._boundary.hidden:
-            for user in self._view.control_uses(name):
-                if not self._in_prefetch_alone(user):
-                    waiting.setdefault(user, []).append(name)
-        if waiting:
-            taken = self._once_taken(outputs)
-            edits += [ControlEdit(user, tuple(each), (taken,)) for user, each in waiting.items()]
+    def _move_waits(self, outputs: Sequence[Tensor]) -> None:
         for source, group in self._unused.released:
             if source in self._boundary.broken:
-                edits.append(ControlEdit(group, (source,), ()))
-        return edits
+                self._edits.move_wait(group, source)
+        waiting = [
+            (user, name)
+            for name in self._boundary.hidden
+            for user in self._view.control_uses(name)
+            if not self._in_prefetch_alone(user)
+        ]
+        if waiting:
+            taken = self._once_taken(outputs)
+            for user, name in waiting:
+                self._edits.move_wait(user, name, (taken,))
 
     def _once_taken(self, outputs: Sequence[Tensor]) -> str:
         """A node that runs once main has its batch, and takes none where that is fed."""

@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import Any, Dict, Iterable, List, Mapping, Sequence
 
 from graph_opt.compat.stateful_ops import RANDOM
+from graph_opt.graph.edits import Edits
 from graph_opt.graph.op_call import Tensor
-from graph_opt.graph.rewrite import ControlEdit, InputEdit
 from graph_opt.graph.view import GraphView, Shape, TensorRef
 from graph_opt.passes.node_writer import NodeWriter, tensor_of
 from graph_opt.passes.summed_batches.batch_part import BatchPart
@@ -60,24 +60,22 @@ class BatchCopies:
             for name in self._part.nodes:
                 self._copy(name, place)
 
-    def sum(self, gradient: Gradient) -> List[InputEdit]:
+    def sum(self, gradient: Gradient, edits: Edits) -> None:
         """Writes the sum of a gradient over batches, or its slices; moves the update to it."""
         parts = [self._of(gradient.tensor, place) for place in range(self._number)]
         total = self._join(gradient.tensor, parts) if gradient.joined else None
         if total is None:
             total = self._add(gradient.tensor, parts)
-        return [InputEdit(use.consumer, use.slot, total) for use in gradient.uses]
+        edits.move(gradient.uses, total)
 
-    def wait(self, updates: Iterable[str]) -> List[ControlEdit]:
+    def wait(self, updates: Iterable[str], edits: Edits) -> None:
         """Has what updates wait for, such as the decay of weights, wait for all batches."""
         before = self._view.ancestors(updates)
-        found = []
         for name in self._part.nodes:
-            copies = tuple(self._name(name, place) for place in range(1, self._number))
             for user in self._view.control_uses(name):
                 if user in before and user not in self._part.needed:
-                    found.append(ControlEdit(user, (), copies))
-        return found
+                    for place in range(1, self._number):
+                        edits.wait(user, self._name(name, place))
 
     def _copy(self, name: str, place: int) -> None:
         view, original = self._view, self._view.nodes[name]

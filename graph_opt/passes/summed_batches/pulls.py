@@ -14,8 +14,8 @@ from typing import Dict, List, NamedTuple, Sequence, Tuple
 
 from graph_opt.compat.op_definitions import is_value
 from graph_opt.config.options import SessionOptions
+from graph_opt.graph.edits import Edits
 from graph_opt.graph.refusal import Refusal
-from graph_opt.graph.rewrite import ControlEdit, InputEdit
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.ops.stage_spec import KIND_IO, StageSpec
 from graph_opt.passes.io_stages import is_buffer
@@ -34,14 +34,13 @@ class Pulled(NamedTuple):
       batches: For each batch but the first, what stands for the source's tensors.
       substitutes: What stands for them in the first, unless they do themselves.
       nodes: New NodeDefs.
-      inputs, controls: Edges to move.
+      edits: Make what read the sources read what stands for them.
     """
 
     batches: List[Dict[TensorRef, str]]
     substitutes: Dict[str, str]
     nodes: List[object]
-    inputs: List[InputEdit]
-    controls: List[ControlEdit]
+    edits: Edits
 
 
 def pull(
@@ -59,7 +58,7 @@ def pull(
     Raises:
       Refusal: no_source_to_pull.
     """
-    pulled = Pulled([{} for _ in range(number - 1)], {}, [], [], [])
+    pulled = Pulled([{} for _ in range(number - 1)], {}, [], Edits(view))
     names = stage_names(view, scope + "_io")
     for source in sources:
         if _runs_ahead(view, source, options):
@@ -102,14 +101,9 @@ def _pull_ahead(view: GraphView, source: str, number: int, spec: StageSpec, pull
         batch.update((tensor, one.input_name) for tensor, one in zip(used, of_place))
     for tensor, one in zip(used, taken):
         pulled.substitutes[str(tensor)] = str(one)
-        pulled.inputs.extend(
-            InputEdit(use.consumer, use.slot, one.input_name) for use in view.uses(tensor)
-        )
-    for user in view.control_uses(source):
-        pulled.controls.append(ControlEdit(user, (source,), (take.name,)))
-    guard, cut_handles = guard_source(writer, view, source)
-    pulled.inputs.extend(cut_handles)
-    pulled.controls.append(ControlEdit(source, (), (guard,)))
+        pulled.edits.replace(tensor, one.input_name)
+    pulled.edits.replace_waits(source, take.name)
+    guard_source(writer, view, source, pulled.edits)
     pulled.nodes.extend(writer.nodes)
 
 

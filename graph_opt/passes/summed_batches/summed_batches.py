@@ -11,12 +11,10 @@ predictions, metrics, moving averages) is computed once, from the first batch.
 from __future__ import annotations
 
 import dataclasses
-from typing import List
 
 from graph_opt.config.micro_batches import BATCHES
 from graph_opt.config.options import SessionOptions
 from graph_opt.graph.refusal import Refusal
-from graph_opt.graph.rewrite import InputEdit, Rewrite
 from graph_opt.graph.view import GraphView
 from graph_opt.passes.applied_once import marked, refuse_again
 from graph_opt.passes.io_stages import BATCH_SOURCES, BUFFER_TAKE
@@ -69,13 +67,11 @@ def _summed(state: PassState, number: int, options: SessionOptions) -> PassState
     writer = NodeWriter(view, scope, "")
     copies = BatchCopies(view, part, number, pulled.batches, writer)
     copies.write()
-    edits: List[InputEdit] = []
     for gradient in gradients:
-        edits.extend(copies.sum(gradient))
-    nodes = (*pulled.nodes, *writer.nodes)
-    waits = copies.wait({use.consumer for each in gradients for use in each.uses})
-    rewrite = Rewrite(nodes, (*pulled.inputs, *edits), (*pulled.controls, *waits))
-    changed = state.rewritten(rewrite)
+        copies.sum(gradient, pulled.edits)
+    updates = {use.consumer for each in gradients for use in each.uses}
+    copies.wait(updates, pulled.edits)
+    changed = state.rewritten(pulled.edits.rewrite((*pulled.nodes, *writer.nodes)))
     before = changed.translation
     translation = dataclasses.replace(
         before, substitutes={**before.substitutes, **pulled.substitutes}, summed_batches=scope

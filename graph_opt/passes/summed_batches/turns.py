@@ -14,8 +14,9 @@ from typing import AbstractSet, Dict, List, Set
 
 from graph_opt.compat.op_definitions import is_value
 from graph_opt.config.options import SessionOptions
+from graph_opt.graph.edits import Edits
 from graph_opt.graph.op_call import Tensor
-from graph_opt.graph.rewrite import ControlEdit, InputEdit, Rewrite
+from graph_opt.graph.rewrite import Rewrite
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.passes.control_flow import depths
 from graph_opt.passes.io_stages import BATCH_SOURCES, BUFFER_TAKE, stage_puts
@@ -56,8 +57,7 @@ class _Turns:
         self._own[0] = dict.fromkeys(self._original(name) for name in self._own[1])
         self._writer = NodeWriter(view, scope, "")
         self._gates: Dict[TensorRef, Tensor] = {}
-        self._inputs: List[InputEdit] = []
-        self._controls: List[ControlEdit] = []
+        self._edits = Edits(view)
 
     def rewrite(self) -> Rewrite:
         """All nodes and edits."""
@@ -72,7 +72,7 @@ class _Turns:
         for place, names in reversed(waits):
             if names:
                 self._wait(place, names)
-        return Rewrite(tuple(self._writer.nodes), tuple(self._inputs), tuple(self._controls))
+        return self._edits.rewrite(self._writer.nodes)
 
     def _ends(self) -> List[str]:
         """The nodes, by their original names, that return what others read of a batch."""
@@ -94,7 +94,7 @@ class _Turns:
             for slot, tensor in enumerate(self._view.inputs(name)):
                 if self._begins(tensor, place):
                     gate = self._gate(tensor, place, done.name)
-                    self._inputs.append(InputEdit(name, slot, gate))
+                    self._edits.move_input(name, slot, gate)
 
     def _begins(self, tensor: TensorRef, place: int) -> bool:
         """Whether this is something of the batch that its copies read from elsewhere."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import List, Sequence
 
-from graph_opt.graph.rewrite import Rewrite
+from graph_opt.graph.edits import Edits
 from graph_opt.graph.view import TensorRef, Use
 from graph_opt.passes.node_writer import NodeWriter
 from graph_opt.passes.summed_batches.batch_copies import BatchCopies
@@ -30,10 +30,11 @@ def copied(
     writer = NodeWriter(view, "S", "")
     copies = BatchCopies(view, part, number, pulled, writer)
     copies.write()
-    edits = copies.sum(gradient)
-    controls = copies.wait([waits]) if waits else []
-    rewrite = Rewrite(tuple(writer.nodes), tuple(edits), tuple(controls))
-    return Change.by(view, rewrite).drawn({"S/": ""}, show)
+    edits = Edits(view)
+    copies.sum(gradient, edits)
+    if waits:
+        copies.wait([waits], edits)
+    return Change.by(view, edits.rewrite(writer.nodes)).drawn({"S/": ""}, show)
 
 
 def summed(node: str, *uses: Use) -> Gradient:

@@ -7,7 +7,6 @@ from typing import Any, List
 import pytest
 
 from graph_opt.graph.refusal import Refusal
-from graph_opt.graph.rewrite import Rewrite
 from graph_opt.graph.view import TensorRef
 from graph_opt.passes.summed_batches.pulls import Pulled, pull
 from tests.passes.drawings import Change, lines, view_of
@@ -28,7 +27,7 @@ def pulled(text: str, number: int, made: Any) -> Pulled:
 
 
 def drawn(text: str, found: Pulled) -> List[str]:
-    rewrite = Rewrite(tuple(found.nodes), tuple(found.inputs), tuple(found.controls))
+    rewrite = found.edits.rewrite(found.nodes)
     return Change.by(view_of(text), rewrite).drawn({"S_io/": "io/", "S/": ""})
 
 
