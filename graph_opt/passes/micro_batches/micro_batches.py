@@ -23,8 +23,8 @@ from graph_opt.compat.stateful_ops import ONCE_A_BATCH, VARIABLES
 from graph_opt.compat.variable_ops import CHANGES, TAKES_GRADIENTS, is_use
 from graph_opt.config.micro_batches import BATCHES
 from graph_opt.config.options import SessionOptions
+from graph_opt.graph.edits import Edits
 from graph_opt.graph.refusal import Refusal
-from graph_opt.graph.rewrite import ControlEdit, InputEdit, Rewrite
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.passes.applied_once import marked, refuse_again
 from graph_opt.passes.io_stages import stage_puts
@@ -157,16 +157,15 @@ def _divided(
 ) -> PassState:
     view = state.view
     copies = Copies(view, attempt.classifier, number, free_scope(view, _SCOPE))
-    edits = _Edits(view, attempt, copies)
-    edits.connect()
+    late = _LateNodes(view, attempt, copies)
+    late.connect()
     if not copies.copied:
         return state.reporting(left_alone=(*state.report.left_alone, _WHOLE.format(_UNDIVIDED)))
-    counts = counted(edits.totals, "gradient"), counted(edits.rows, "tensor")
+    counts = counted(late.totals, "gradient"), counted(late.rows, "tensor")
     results = _Results(view, attempt, copies, frozenset(options.fetched))
     results.write()
     copies.finish()
-    rewrite = Rewrite(tuple(copies.writer.nodes), tuple(edits.inputs), tuple(edits.controls))
-    changed = state.rewritten(rewrite)
+    changed = state.rewritten(late.edits.rewrite(copies.writer.nodes))
     translation = dataclasses.replace(
         changed.translation, while_training=results.tensors, micro_batches=copies.writer.scope
     )
@@ -174,7 +173,7 @@ def _divided(
     return dataclasses.replace(changed, translation=translation).reporting(micro_batches=line)
 
 
-class _Edits:
+class _LateNodes:
     """Makes late nodes that updates need read what micro-batches compute."""
 
     def __init__(self, view: GraphView, attempt: _Attempt, copies: Copies) -> None:
@@ -183,8 +182,7 @@ class _Edits:
         self._late = attempt.late
         self._copies = copies
         self._seen: Set[TensorRef] = set()
-        self.inputs: List[InputEdit] = []
-        self.controls: List[ControlEdit] = []
+        self.edits = Edits(view)
         self.totals = 0
         self.rows = 0
 
@@ -196,16 +194,16 @@ class _Edits:
         """
         for source, name in self._classifier.unused.released:
             # Early nodes would otherwise wait for late ones.
-            self.controls.append(ControlEdit(name, (source,), ()))
+            self.edits.move_wait(name, source)
         for name in self._late:
             for slot, tensor in enumerate(self._view.inputs(name)):
                 text = self._read(tensor)
                 if text != tensor.input_name:
-                    self.inputs.append(InputEdit(name, slot, text))
+                    self.edits.move_input(name, slot, text)
             for source in self._classifier.waits_for(name):
                 after = self._awaited(source)
                 if after != (source,):
-                    self.controls.append(ControlEdit(name, (source,), after))
+                    self.edits.move_wait(name, source, after)
 
     def _read(self, tensor: TensorRef) -> str:
         value = self._classifier.value(tensor)

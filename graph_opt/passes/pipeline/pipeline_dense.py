@@ -20,13 +20,14 @@ The user's reads and updates keep their names and run in steps that do not train
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence
 
 import numpy as np
 
 from graph_opt.config.options import SessionOptions
+from graph_opt.graph.edits import Edits
 from graph_opt.graph.op_call import Call, Tensor
-from graph_opt.graph.rewrite import ControlEdit, InputEdit, Rewrite
+from graph_opt.graph.rewrite import Rewrite
 from graph_opt.graph.view import GraphView, Shape, TensorRef
 from graph_opt.ops import stage_nodes
 from graph_opt.ops.stage_spec import (
@@ -139,7 +140,7 @@ class _Stage:
         record = self._put_weights(turn_end)
         taken = self._take(self._weights, record, self._reads.shapes()).outputs("record")
         self._add_counts(taken)
-        return Rewrite(tuple(writer.nodes), tuple(self._reads_moved(taken)), self._waits())
+        return self._edits(taken).rewrite(writer.nodes)
 
     @property
     def names(self) -> PipelinedNames:
@@ -205,18 +206,14 @@ class _Stage:
                 if counted_by is counter:
                     self._counts[tensor] = str(after.ref)
 
-    def _reads_moved(self, taken: Sequence[Tensor]) -> List[InputEdit]:
-        return [
-            InputEdit(use.consumer, use.slot, tensor)
-            for uses, tensor in zip(self._pushed.pulled.values(), taken)
-            for use in uses
-        ]
-
-    def _waits(self) -> Tuple[ControlEdit, ...]:
-        return tuple(
-            ControlEdit(name, waits.sources, (*waits.instead, self._push))
-            for name, waits in self._pushed.followers.items()
-        )
+    def _edits(self, taken: Sequence[Tensor]) -> Edits:
+        edits = Edits(self._view)
+        for uses, tensor in zip(self._pushed.pulled.values(), taken):
+            edits.move(uses, tensor)
+        for name, waits in self._pushed.followers.items():
+            for source in waits.sources:
+                edits.move_wait(name, source, (*waits.instead, self._push))
+        return edits
 
     def _name(self, name: str) -> str:
         return self._writer.name(name)
