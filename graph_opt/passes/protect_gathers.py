@@ -8,12 +8,13 @@ pattern and costs nothing (measured: docs/benchmarks.md, stock_trap).
 
 from __future__ import annotations
 
-from typing import Any, List, NamedTuple, Tuple
+from typing import Any, List, NamedTuple
 
 from graph_opt.compat import tf
 from graph_opt.config.options import SessionOptions
+from graph_opt.graph.edits import Edits
 from graph_opt.graph.op_call import Tensor, call_op
-from graph_opt.graph.rewrite import InputEdit, Rewrite
+from graph_opt.graph.rewrite import Rewrite
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.passes.pass_state import PassState
 from graph_opt.reporting.tables import counted
@@ -70,19 +71,18 @@ def protect_gathers(state: PassState, options: SessionOptions) -> PassState:
     """Protects all exposed reads that some step still runs."""
     reads = exposed_reads(state.view)
     staying = [read for read in reads if read.reduction not in state.translation.prefetched]
-    nodes, edits = protect(state.view, staying)
-    rewritten = state.rewritten(Rewrite(tuple(nodes), tuple(edits)))
+    rewritten = state.rewritten(protect(state.view, staying))
     changes = [_CHANGE.format(counted(len(reads), "gather"))] if reads else []
     return rewritten.reporting(*changes, protected_gathers=tuple(read.gather for read in reads))
 
 
-def protect(view: GraphView, reads: List[ExposedRead]) -> Tuple[List[Any], List[InputEdit]]:
-    """New nodes and edits that protect reads that are not moved."""
+def protect(view: GraphView, reads: List[ExposedRead]) -> Rewrite:
+    """Protects reads that are not moved."""
     nodes: List[Any] = []
-    edits: List[InputEdit] = []
+    edits = Edits(view)
     for read in reads:
         scope = "{}/async_embedding".format(read.reduction)
         node = ensure_shape(view, read.rows, read.rows.input_name, scope)
         nodes.append(node)
-        edits.append(InputEdit(read.reduction, 0, node.name))
-    return nodes, edits
+        edits.move_input(read.reduction, 0, node.name)
+    return edits.rewrite(nodes)

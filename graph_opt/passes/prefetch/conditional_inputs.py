@@ -16,9 +16,10 @@ from typing import Any, Dict, FrozenSet, List, NamedTuple, Optional, Sequence, S
 from graph_opt.compat import tf
 from graph_opt.compat.function_bodies import FunctionBody, function_body
 from graph_opt.compat.stateful_ops import called_functions
+from graph_opt.graph.edits import Edits
 from graph_opt.graph.op_call import Tensor
 from graph_opt.graph.refusal import Refusal
-from graph_opt.graph.rewrite import InputEdit, Rewrite
+from graph_opt.graph.rewrite import Rewrite
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.passes.io_stages import BATCH_SOURCES
 from graph_opt.passes.node_writer import NodeWriter
@@ -226,7 +227,7 @@ NOT_JOINED = JoinedInputs(Rewrite(), {})
 def join_conditional_inputs(view: GraphView) -> JoinedInputs:
     """Puts an IdentityN behind each tf.cond whose branches read different inputs."""
     nodes: List[Any] = []
-    edits: List[InputEdit] = []
+    edits = Edits(view)
     groups: Dict[str, _Group] = {}
     for number, group in enumerate(_groups(view)):
         suffix = "" if number == 0 else "_{}".format(number)
@@ -239,8 +240,8 @@ def join_conditional_inputs(view: GraphView) -> JoinedInputs:
         nodes.extend(writer.nodes)
         groups[name] = group
         for tensor, output in zip(tensors, joined.outputs("output")):
-            edits.extend(InputEdit(use.consumer, use.slot, output) for use in view.uses(tensor))
-    return JoinedInputs(Rewrite(tuple(nodes), tuple(edits)), groups)
+            edits.replace(tensor, output)
+    return JoinedInputs(edits.rewrite(nodes), groups)
 
 
 def _groups(view: GraphView) -> List[_Group]:
