@@ -25,8 +25,9 @@ from typing import (
 from graph_opt.compat.op_definitions import takes_reference
 from graph_opt.compat.stateful_ops import functions_only_read
 from graph_opt.compat.variable_ops import KEEPS_ROWS, is_use
+from graph_opt.graph.edits import Edits
 from graph_opt.graph.refusal import Refusal
-from graph_opt.graph.rewrite import ControlEdit, Rewrite
+from graph_opt.graph.rewrite import Rewrite
 from graph_opt.graph.view import GraphView, TensorRef, Use
 from graph_opt.ops.deferred_rows import row_state_name
 from graph_opt.passes.node_writer import NodeWriter, free_scope
@@ -152,8 +153,8 @@ def log_writers(
       only: The nodes that may be such writers; None for all.
     """
     scope = free_scope(view, _SCOPE)
-    nodes = []
-    controls = []
+    nodes: List[Any] = []
+    edits = Edits(view)
     for variable in sorted(variables):
         writes = table_writes(view, variable, only)
         writers = dict.fromkeys([*writes.assigns, *(use.consumer for use in writes.others)])
@@ -162,8 +163,9 @@ def log_writers(
         writer = NodeWriter(view, "{}/{}".format(scope, variable), view.device(variable))
         log = writer.call("all", "RowLogAll", row_logs=[log_entry(view, variable)])
         nodes.append(log.node)
-        controls += [ControlEdit(name, (), (log.name,)) for name in writers]
-    return Rewrite(tuple(nodes), controls=tuple(controls))
+        for name in writers:
+            edits.wait(name, log.name)
+    return edits.rewrite(nodes)
 
 
 def tell_writers(

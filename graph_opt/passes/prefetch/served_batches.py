@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from typing import Any, Container, Iterable, List, Mapping, Sequence
 
-from graph_opt.graph.rewrite import ControlEdit, Rewrite
+from graph_opt.graph.edits import Edits
+from graph_opt.graph.rewrite import Rewrite
 from graph_opt.graph.view import GraphView
 from graph_opt.passes.node_writer import NodeWriter
 from graph_opt.passes.prefetch.exact_tables import table_writes
@@ -45,19 +46,16 @@ def ask_behind_updates(
       bounded: The variables whose rows are brought to date.
     """
     nodes: List[Any] = []
-    controls: List[ControlEdit] = []
+    edits = Edits(view)
     for lookup in lookups:
         updates = _updates_of_a_step(view, lookup)
         if not updates:
             continue
         added = _asking(view, lookup, updates, scope, bounded)
         nodes += added
-        controls += [ControlEdit(name, (), (added[-1].name,)) for name in _kept(updates, keeps)]
-    return Rewrite(tuple(nodes), controls=tuple(controls))
-
-
-def _kept(updates: Sequence[str], keeps: Mapping[str, str]) -> List[str]:
-    return list(dict.fromkeys(keeps[update] for update in updates))
+        for update in updates:
+            edits.wait(keeps[update], added[-1].name)
+    return edits.rewrite(nodes)
 
 
 def _updates_of_a_step(view: GraphView, lookup: ServedLookup) -> List[str]:

@@ -19,11 +19,11 @@ from graph_opt.compat import tf
 from graph_opt.compat.op_definitions import is_stateful, is_value
 from graph_opt.compat.stateful_ops import BRING_ROWS
 from graph_opt.config.options import AsyncEmbeddingOptions, SessionOptions
-from graph_opt.graph.op_call import Tensor
+from graph_opt.graph.edits import Edits
+from graph_opt.graph.op_call import Tensor, attribute_value
 from graph_opt.graph.refusal import Refusal
-from graph_opt.graph.rewrite import ControlEdit, InputEdit, Rewrite
+from graph_opt.graph.rewrite import Rewrite
 from graph_opt.graph.view import GraphView, TensorRef
-from graph_opt.passes import attribute_values as values
 from graph_opt.passes.io_stages import BUFFER_TAKE
 from graph_opt.passes.node_writer import NodeWriter, free_scope, tensor_of
 from graph_opt.passes.pass_state import PassState
@@ -126,13 +126,14 @@ class _Noting:
         self._view = view
         self._scope = scope
         self._kept = kept
-        self._rewrites: List[Rewrite] = []
+        self._nodes: List[Any] = []
+        self._edits = Edits(view)
 
     def region(self, number: int, region: MeasuredRegion) -> Optional[MeasuredRegion]:
         """The region with its position, whose tables' updates are noted; None if none is."""
         scope = "{}/{}".format(self._scope, number)
         device = cpu_of(self._view.device(region.source))
-        updates = UpdatedRows(self._view, scope, device, self._kept)
+        updates = UpdatedRows(self._view, scope, device, self._kept, self._edits)
         refused = updates.note([table.shards for table in region.tables])
         if all(refused.get(table.shards[0]) == NO_UPDATE for table in region.tables):
             return None
@@ -141,18 +142,15 @@ class _Noting:
             for table in region.tables
         )
         region = dataclasses.replace(region, tables=tables, position=scope + "/position")
-        self._rewrites += [updates.rewrite(), self._position(region, device)]
+        self._nodes += updates.write()
+        self._write_position(region, device)
         return region
 
     def rewrite(self) -> Rewrite:
         """All of it."""
-        return Rewrite(
-            tuple(node for each in self._rewrites for node in each.nodes),
-            tuple(edit for each in self._rewrites for edit in each.inputs),
-            tuple(edit for each in self._rewrites for edit in each.controls),
-        )
+        return self._edits.rewrite(self._nodes)
 
-    def _position(self, region: MeasuredRegion, device: str) -> Rewrite:
+    def _write_position(self, region: MeasuredRegion, device: str) -> None:
         """What runs between the ids and the lookups."""
         view = self._view
         scope, _, suffix = region.position.rpartition("/")
@@ -164,13 +162,12 @@ class _Noting:
             batch=inputs,
             tables=[table.shards[0] for table in region.tables],
         )
-        edits: List[InputEdit] = []
-        controls: List[ControlEdit] = []
         for tensor in region.inputs:
             uses = [use for use in view.uses(tensor) if use.consumer in region.nodes]
             away = [use for use in uses if not _is_at(view, use.consumer, device)]
             here = {use.consumer for use in uses} - {use.consumer for use in away}
-            controls += [ControlEdit(name, (), (region.position,)) for name in sorted(here)]
+            for name in sorted(here):
+                self._edits.wait(name, region.position)
             if not away:
                 continue
             same = writer.call(
@@ -179,8 +176,8 @@ class _Noting:
                 waits_for=[region.position],
                 input=tensor,
             )
-            edits += [InputEdit(use.consumer, use.slot, same.result) for use in away]
-        return Rewrite(tuple(writer.nodes), tuple(edits), tuple(controls))
+            self._edits.move(away, same.result)
+        self._nodes += writer.nodes
 
 
 def _is_at(view: GraphView, name: str, device: str) -> bool:
@@ -316,4 +313,4 @@ class _Copy:
         groups = [text.decode("utf-8") for text in original.attr["_class"].list.s]
         outside = [each for each in groups if each.partition("@")[2] not in self._reached]
         if outside:
-            copy.attr["_class"].CopyFrom(values.texts(outside))
+            copy.attr["_class"].CopyFrom(attribute_value(outside))

@@ -10,11 +10,11 @@ that is sent later comes later.
 
 from __future__ import annotations
 
-from typing import Dict, Iterable, List, NamedTuple, Sequence, Tuple
+from typing import Any, Dict, Iterable, List, NamedTuple, Sequence, Tuple
 
+from graph_opt.graph.edits import Edits
 from graph_opt.graph.op_call import Call
 from graph_opt.graph.refusal import Refusal
-from graph_opt.graph.rewrite import ControlEdit, InputEdit, Rewrite
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.passes.node_writer import NodeWriter
 from graph_opt.passes.prefetch.exact_tables import table_writes
@@ -42,15 +42,15 @@ class UpdatedRows:
       scope: Name scope of the nodes.
       device: That of the prefetched batches, on whose task updates are noted.
       kept: How many updates of a table are kept.
+      edits: Collects what is moved.
     """
 
-    def __init__(self, view: GraphView, scope: str, device: str, kept: int) -> None:
+    def __init__(self, view: GraphView, scope: str, device: str, kept: int, edits: Edits) -> None:
         self._view = view
         self._device = device
         self._kept = kept
         self._writer = NodeWriter(view, scope, device)
-        self._inputs: List[InputEdit] = []
-        self._controls: List[ControlEdit] = []
+        self._edits = edits
         self._ids: Dict[str, List[_Ids]] = {}
 
     def note(self, tables: Iterable[Sequence[str]]) -> Dict[str, str]:
@@ -80,8 +80,8 @@ class UpdatedRows:
                     self._send(shards[0], number, remote[shard])
         return refused
 
-    def rewrite(self) -> Rewrite:
-        """All nodes and edits."""
+    def write(self) -> List[Any]:
+        """Writes all nodes."""
         together: Dict[Tuple[Tuple[str, ...], str], List[str]] = {}
         for end in self._ids:
             if self._view.op(end) == GROUP_PACK:
@@ -92,8 +92,9 @@ class UpdatedRows:
         for number, ((before, device), ends) in enumerate(together.items()):
             ids = [one for end in ends for one in self._ids[end]]
             log = self._log("updates_{}".format(number), ids, device, ends)
-            self._controls += [ControlEdit(name, (), (log.name,)) for name in before]
-        return Rewrite(tuple(self._writer.nodes), tuple(self._inputs), tuple(self._controls))
+            for name in before:
+                self._edits.wait(name, log.name)
+        return self._writer.nodes
 
     def _find(
         self,
@@ -201,7 +202,7 @@ class UpdatedRows:
         known = {one.tensor for one in ids}
         others = [tensor.node for tensor in view.inputs(pack) if tensor not in known]
         log = self._log("sent/" + pack, ids, view.device(pack), others)
-        self._controls.append(ControlEdit(pack, (), (log.name,)))
+        self._edits.wait(pack, log.name)
 
     def _send(self, table: str, number: int, update: SparseUpdate) -> None:
         """Notes an update of a server when its indices are sent."""
@@ -210,9 +211,8 @@ class UpdatedRows:
         values_here = [part.values.node for part in update.parts if self._is_here(part.values.node)]
         log = self._log("sent/" + update.table, ids, self._device, values_here)
         for part, sent in zip(update.parts, log.outputs("same_ids")):
-            for use in view.uses(part.indices):
-                if use.consumer in update.nodes:
-                    self._inputs.append(InputEdit(use.consumer, use.slot, sent))
+            uses = view.uses(part.indices)
+            self._edits.move((use for use in uses if use.consumer in update.nodes), sent)
 
     def _log(self, suffix: str, ids: Sequence[_Ids], device: str, behind: Iterable[str]) -> Call:
         return self._writer.call(
