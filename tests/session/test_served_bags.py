@@ -12,7 +12,6 @@ import pytest
 import graph_opt
 from graph_opt.compat import tf
 from graph_opt.compat.sessions import session_config
-from graph_opt.passes import attribute_values as values
 from graph_opt.passes.prefetch import served_rows
 from tests.optimizer_models import STOCK
 from tests.session import test_served_rows as served
@@ -47,7 +46,7 @@ def target() -> Iterator[str]:
 @pytest.fixture
 def always(monkeypatch: Any) -> None:
     """Has servers pool whatever they can."""
-    monkeypatch.setattr(served_rows, "_TOGETHER", values.text("always"))
+    monkeypatch.setattr(served_rows, "_TOGETHER", "always")
 
 
 class Pooled(NamedTuple):
@@ -264,7 +263,7 @@ def test_failing_steps_and_writers_in_between(
     mode: str,
 ) -> None:
     if mode == "always":
-        monkeypatch.setattr(served_rows, "_TOGETHER", values.text("always"))
+        monkeypatch.setattr(served_rows, "_TOGETHER", "always")
 
     def run_on(name: str, options: Any) -> Pooled:
         (tmp_path / name).mkdir()

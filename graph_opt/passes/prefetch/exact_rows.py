@@ -20,11 +20,10 @@ from graph_opt.compat import tf
 from graph_opt.compat.op_definitions import attributes_of
 from graph_opt.compat.stateful_ops import BRING_ROWS
 from graph_opt.config.options import AsyncEmbeddingOptions, SessionOptions
+from graph_opt.graph.edits import Edits
 from graph_opt.graph.op_call import inputs_by_name
 from graph_opt.graph.refusal import Refusal
-from graph_opt.graph.rewrite import AttributeEdit, ControlEdit, InputEdit, Rewrite
 from graph_opt.graph.view import GraphView, TensorRef
-from graph_opt.passes import attribute_values as values
 from graph_opt.passes.node_writer import NodeWriter, free_scope
 from graph_opt.passes.pass_state import PassState
 from graph_opt.passes.prefetch.exact_tables import (
@@ -159,9 +158,7 @@ class _ExactRows:
         self._bounded = bounded
         self._scope = free_scope(state.view, _SCOPE)
         self._nodes: List[Any] = []
-        self._inputs: List[InputEdit] = []
-        self._controls: List[ControlEdit] = []
-        self._attributes: List[AttributeEdit] = []
+        self._edits = Edits(state.view)
         self._replaced: Dict[str, str] = {}
 
     def applied(self) -> PassState:
@@ -174,14 +171,9 @@ class _ExactRows:
         tables = [*found.values(), *(each.variables for each in exchanged)]
         of_lookups = frozenset(table for of_lookup in tables for table in of_lookup)
         variables = of_lookups & self._bounded.keys()
-        writers = log_writers(self._view, variables)
-        rewrite = Rewrite(
-            (*self._nodes, *writers.nodes),
-            tuple(self._inputs),
-            (*self._controls, *writers.controls),
-            (*self._attributes, *self._log_updates(variables)),
-        )
-        after = self._state.rewritten(rewrite)
+        self._log_updates(variables)
+        after = self._state.rewritten(self._edits.rewrite(self._nodes))
+        after = after.rewritten(log_writers(self._view, variables))
         again = []
         # Where only some tables are bounded, rows of the others run ahead and are sampled.
         pools = self._options.exact and may_pool(self._view, served)
@@ -358,20 +350,16 @@ class _ExactRows:
             **where,
         )
         self._nodes += writer.nodes
-        self._attributes.append(AttributeEdit(name, "ahead_choice", values.text(choice)))
-        self._controls.append(ControlEdit(name, (), (position.name,)))
-        for waiting in view.control_uses(name):
-            self._controls.append(ControlEdit(waiting, (name,), (refresh.name,)))
+        self._edits.set(name, "ahead_choice", choice)
+        self._edits.wait(name, position.name)
+        self._edits.replace_waits(name, refresh.name)
         for output, fresh in zip(outputs, refresh.outputs("pooled")):
             self._replaced[str(output)] = str(fresh.ref)
-            for use in view.uses(output):
-                self._inputs.append(InputEdit(use.consumer, use.slot, fresh))
+            self._edits.replace(output, fresh)
 
-    def _log_updates(self, variables: AbstractSet[str]) -> List[AttributeEdit]:
+    def _log_updates(self, variables: AbstractSet[str]) -> None:
         """Has fused updates of these tables log the rows that they write."""
-        view, options = self._view, self._options
-        length = values.integer(most_missed(options) + 1)
-        edits: List[AttributeEdit] = []
+        view, length = self._view, most_missed(self._options) + 1
         for name in view.of_op(*sorted(OWN_UPDATES)):
             count = view.nodes[name].attr["num_shards"].i
             reads = [find_read(view, tensor) for tensor in view.inputs(name)[:count]]
@@ -379,9 +367,8 @@ class _ExactRows:
             if variables.isdisjoint(names):
                 continue
             logs = [log_entry(view, each) if each in variables else "" for each in names]
-            edits.append(AttributeEdit(name, "row_logs", values.texts(logs)))
-            edits.append(AttributeEdit(name, "row_log_length", length))
-        return edits
+            self._edits.set(name, "row_logs", logs)
+            self._edits.set(name, "row_log_length", length)
 
     def _substitutes(self, before: Any) -> Dict[str, str]:
         """What stands for the results of lookups."""

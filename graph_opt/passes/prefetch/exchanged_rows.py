@@ -14,11 +14,11 @@ from typing import Any, Container, Dict, List, Mapping, NamedTuple, Tuple
 
 from graph_opt.compat.op_definitions import attributes_of
 from graph_opt.compat.stateful_ops import BRING_ROWS
-from graph_opt.graph.op_call import Call, Tensor, inputs_by_name
-from graph_opt.graph.rewrite import AttributeEdit, ControlEdit, InputEdit, Rewrite
+from graph_opt.graph.edits import Edits
+from graph_opt.graph.op_call import Call, Tensor, attribute_value, inputs_by_name
+from graph_opt.graph.rewrite import Rewrite
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.ops.message_names import CHANGED_SUFFIX, IDS_SUFFIX
-from graph_opt.passes import attribute_values as values
 from graph_opt.passes.node_writer import NodeWriter
 from graph_opt.passes.prefetch.exact_tables import (
     log_entry,
@@ -126,23 +126,17 @@ def refresh_exchanged(
         **attributes_of(_REFRESH, node),
     )
     replaced = {}
-    edits: List[InputEdit] = []
+    edits = Edits(view)
     for output, pooled in zip(outputs, fresh.outputs("pooled")):
         replaced[str(output)] = str(pooled.ref)
-        edits += [InputEdit(use.consumer, use.slot, pooled) for use in view.uses(output)]
+        edits.replace(output, pooled)
     (rows,) = inputs["rows"]
-    edits += [
-        InputEdit(use.consumer, use.slot, fresh.output("fresh_rows"))
-        for use in view.uses(rows)
-        if view.op(use.consumer) == EXCHANGE_WEIGHTS_GRAD
-    ]
-    controls = [ControlEdit(gather, (), (position.ref.node,))]
-    controls += [
-        ControlEdit(waiting, (combine,), (fresh.name,)) for waiting in view.control_uses(combine)
-    ]
-    never = AttributeEdit(lookup.prepare, "pool_on_server", values.text("never"))
-    nodes = (*owner.nodes, *writer.nodes)
-    return Rewrite(nodes, tuple(edits), tuple(controls), (never,)), replaced
+    training = [use for use in view.uses(rows) if view.op(use.consumer) == EXCHANGE_WEIGHTS_GRAD]
+    edits.move(training, fresh.output("fresh_rows"))
+    edits.wait(gather, position.ref.node)
+    edits.replace_waits(combine, fresh.name)
+    edits.set(lookup.prepare, "pool_on_server", "never")
+    return edits.rewrite((*owner.nodes, *writer.nodes)), replaced
 
 
 def _position(
@@ -179,7 +173,7 @@ def _message(
     ids = view.nodes[lookup.exchange.ids]
     attributes = {key: value for key, value in ids.attr.items() if key != "_class"}
     if _MESSAGE in attributes:
-        attributes[_MESSAGE] = values.text(_renamed(attributes[_MESSAGE].s.decode("utf-8")))
+        attributes[_MESSAGE] = attribute_value(_renamed(attributes[_MESSAGE].s.decode("utf-8")))
     # Horovod's ranks meet under the last component of the node's name.
     sent = NodeWriter(view, writer.scope, view.device(ids.name))
     name = _renamed(ids.name.rpartition("/")[2])

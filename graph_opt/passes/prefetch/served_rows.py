@@ -37,10 +37,10 @@ from typing import (
 
 from graph_opt.compat.op_definitions import attributes_of
 from graph_opt.compat.stateful_ops import BRING_ROWS
+from graph_opt.graph.edits import Edits
 from graph_opt.graph.op_call import Call, Tensor, inputs_by_name
-from graph_opt.graph.rewrite import AttributeEdit, ControlEdit, InputEdit, Rewrite
+from graph_opt.graph.rewrite import Rewrite
 from graph_opt.graph.view import GraphView, TensorRef
-from graph_opt.passes import attribute_values as values
 from graph_opt.passes.node_writer import NodeWriter
 from graph_opt.passes.prefetch.exact_tables import (
     LOSE_ROWS,
@@ -63,6 +63,8 @@ from graph_opt.rules.op_names import (
 
 _REFRESH = "GroupEmbeddingRefreshPacked"
 _POOLED = "pooled"
+_NEVER = "never"
+_TOGETHER = "together"
 
 
 class ServedLookup(NamedTuple):
@@ -181,22 +183,18 @@ def refresh(
         **counted,
         **attributes_of(_REFRESH, node),
     )
-    edits = [
-        InputEdit(gather, len(view.inputs(gather)) - 1, noted)
-        for gather, noted in zip(lookup.gathers, staged.outputs("noted"))
-    ]
+    edits = Edits(view)
+    for gather, noted in zip(lookup.gathers, staged.outputs("noted")):
+        edits.move_input(gather, len(view.inputs(gather)) - 1, noted)
     place = view.inputs(lookup.combine).index(counts.ref)
-    edits.append(InputEdit(lookup.combine, place, staged.output("noted_counts")))
-    controls = [
-        ControlEdit(waiting, (lookup.combine,), (fresh.name,))
-        for waiting in view.control_uses(lookup.combine)
-    ]
+    edits.move_input(lookup.combine, place, staged.output("noted_counts"))
+    edits.replace_waits(lookup.combine, fresh.name)
+    edits.set(lookup.prepare, "pool_on_server", _TOGETHER if pools else _NEVER)
     replaced = {}
     for output, pooled in zip(outputs, fresh.outputs("pooled")):
         replaced[str(output)] = str(pooled.ref)
-        edits += [InputEdit(use.consumer, use.slot, pooled) for use in view.uses(output)]
-    mode = AttributeEdit(lookup.prepare, "pool_on_server", _TOGETHER if pools else _NEVER)
-    return Rewrite(tuple(writer.nodes), tuple(edits), tuple(controls), (mode,)), replaced
+        edits.replace(output, pooled)
+    return edits.rewrite(writer.nodes), replaced
 
 
 def of_lookup(view: GraphView, lookup: ServedLookup, bounded: Container[str]) -> Dict[str, Any]:
@@ -299,7 +297,7 @@ def keep_answers(
     updates = {name: None for v in sorted(variables) for name in table_writes(view, v).packed}
     packs = dict.fromkeys(pack_of(view, update) for update in updates)
     nodes: List[Any] = []
-    edits: List[AttributeEdit] = []
+    edits = Edits(view)
     keeps: Dict[str, str] = {}
     for pack in packs:
         device = view.device(pack)
@@ -320,14 +318,13 @@ def keep_answers(
             shard_widths=[_width(view, shard) for shard in shards],
         )
         nodes.append(keep.node)
-        names = values.texts(_followed(view, shards, variables))
-        edits.append(AttributeEdit(pack, "served_shards", names))
+        edits.set(pack, "served_shards", _followed(view, shards, variables))
         if not view.nodes[pack].attr["num_requests"].i:
             # Else gradients go as the lookup did. By itself it might choose bags where the lookup
             # has chosen rows, of which then none would be current in the next step.
-            edits.append(AttributeEdit(pack, "pool_on_server", _NEVER))
+            edits.set(pack, "pool_on_server", _NEVER)
         keeps.update((apply, keep.name) for apply in applies)
-    return Rewrite(tuple(nodes), attributes=tuple(edits)), keeps
+    return edits.rewrite(nodes), keeps
 
 
 def shard_name(view: GraphView, variable: str) -> str:
@@ -360,7 +357,3 @@ def _in_order(servers: List[int], by_server: List[Tuple[str, ...]]) -> Tuple[str
     """The shards of an op, merged from those of each server, which are in the op's order."""
     left = [iter(shards) for shards in by_server]
     return tuple(next(left[server]) for server in servers)
-
-
-_NEVER = values.text("never")
-_TOGETHER = values.text("together")
