@@ -9,12 +9,11 @@ import numpy as np
 
 from graph_opt.compat import tf
 from graph_opt.compat.op_definitions import value_dtype
-from graph_opt.graph.op_call import Call, Tensor, call_op
+from graph_opt.graph.op_call import Call, Tensor, attribute_value, call_op
 from graph_opt.graph.rewrite import OUTPUT_SHAPES
 from graph_opt.graph.view import GraphView, Shape, TensorRef, shape_proto
 from graph_opt.ops import stage_nodes
 from graph_opt.ops.stage_spec import StageSpec, put_attributes, take_attributes
-from graph_opt.passes import attribute_values as values
 from graph_opt.passes.io_stages import BUFFER_PUT, BUFFER_TAKE
 
 Operand = Union[TensorRef, Tensor]
@@ -137,7 +136,7 @@ class NodeWriter:
         made = call_op(op, self.name(suffix), given, place)
         made.node.input.extend("^" + name for name in waits_for)
         if output_shapes is not None:
-            made.node.attr[OUTPUT_SHAPES].CopyFrom(values.shapes(output_shapes))
+            made.node.attr[OUTPUT_SHAPES].CopyFrom(attribute_value(output_shapes, "list(shape)"))
         self.nodes.append(made.node)
         return made
 

@@ -9,9 +9,8 @@ import numpy as np
 from graph_opt.compat import tf
 from graph_opt.compat.op_definitions import value_dtype
 from graph_opt.graph.edits import Edits
-from graph_opt.graph.op_call import Tensor
+from graph_opt.graph.op_call import Tensor, attribute_value
 from graph_opt.graph.view import GraphView, Shape, TensorRef
-from graph_opt.passes import attribute_values as values
 from graph_opt.passes.node_writer import NodeWriter
 from graph_opt.rules.gradients.gather import Slices
 from graph_opt.rules.gradients.row_wise import SLICES_AS_TENSOR, RowWiseRegion
@@ -130,7 +129,7 @@ class CompactRegion:
             _without_rows(self._view.shape(TensorRef(name, index)), len(self._shape))
             for index in range(count)
         ]
-        node.attr["_output_shapes"].CopyFrom(values.shapes(compact))
+        node.attr["_output_shapes"].CopyFrom(attribute_value(compact, "list(shape)"))
         return node
 
     def _compact(self, tensor: TensorRef) -> TensorRef:

@@ -16,10 +16,9 @@ import numpy as np
 from graph_opt.compat import tf
 from graph_opt.compat.stateful_ops import HANDLES, PLACEHOLDERS, VARIABLES
 from graph_opt.graph.edits import Edits
-from graph_opt.graph.op_call import Tensor
+from graph_opt.graph.op_call import Tensor, attribute_value
 from graph_opt.graph.rewrite import OUTPUT_SHAPES, Rewrite
 from graph_opt.graph.view import GraphView, TensorRef
-from graph_opt.passes import attribute_values as values
 from graph_opt.passes.node_writer import NodeWriter
 from graph_opt.passes.shard_tables.divided_variables import DividedVariable
 from graph_opt.passes.shard_tables.initial_values import Drawn, drawn, one_number
@@ -79,11 +78,11 @@ class RankParts:
         self._write_keys(writer, variable)
         self._write_whole(writer, variable)
         uses = variable_uses(self._view, variable.name, known)
-        local = values.shapes([variable.local_shape()]).list.shape[0]
-        self._set(variable.name, "shape", tf.AttrValue(shape=local))
+        local = variable.local_shape()
+        self._set(variable.name, "shape", attribute_value(local, "shape"))
         for tensor in uses.values:
             if not (variable.is_resource and tensor.node == variable.name):
-                self._set(tensor.node, OUTPUT_SHAPES, values.shapes([variable.local_shape()]))
+                self._set(tensor.node, OUTPUT_SHAPES, attribute_value([local], "list(shape)"))
         self._change_uses(writer, variable, uses)
 
     def change_new_uses(self, variable: DividedVariable, new: AbstractSet[str]) -> None:
