@@ -6,6 +6,7 @@ dtypes. As in TensorFlow's generated functions, only the others are given.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Sequence, Tuple
 
@@ -101,19 +102,17 @@ def call_op(op: str, name: str, arguments: Mapping[str, Any], device: str = "") 
       >>> print(call_op("Cast", "ids/int64", {"x": ids, "DstT": tf.int64.as_datatype_enum}).name)
       ids/int64
     """
-    definition = op_definition(op)
-    if definition is None:
-        raise ValueError("op '{}' is not registered".format(op))
+    signature = _signature(op)
     node = tf.NodeDef(name=name, op=op, device=device)
     left = dict(arguments)
     inferred: Dict[str, Any] = {}
-    for argument in definition.input_arg:
+    for argument in signature.inputs:
         tensors = _tensors_of(op, argument, left)
         node.input.extend(tensors)
         for key, value in _inferred_from(argument, tensors):
             if inferred.setdefault(key, value) != value:
                 raise _disagreement(op, key, inferred[key], value)
-    _set_attributes(node, definition, inferred, left)
+    _set_attributes(node, signature, inferred, left)
     return Call(node)
 
 
@@ -128,6 +127,26 @@ def inputs_by_name(view: GraphView, name: str) -> Dict[str, Any]:
     for argument, length in input_lengths(view.nodes[name]).items():
         found[argument] = list(itertools.islice(tensors, length))
     return found
+
+
+class _Signature(NamedTuple):
+    """What is asked of an OpDef for each call, which protobuf answers slowly."""
+
+    inputs: Tuple[Any, ...]
+    kinds: Dict[str, str]
+    required: Tuple[str, ...]
+
+
+@functools.lru_cache(maxsize=None)
+def _signature(op: str) -> _Signature:
+    definition = op_definition(op)
+    if definition is None:
+        raise ValueError("op '{}' is not registered".format(op))
+    return _Signature(
+        tuple(definition.input_arg),
+        {attribute.name: attribute.type for attribute in definition.attr},
+        tuple(one.name for one in definition.attr if not one.HasField("default_value")),
+    )
 
 
 def _tensors_of(op: str, argument: Any, left: Dict[str, Any]) -> List[str]:
@@ -156,18 +175,19 @@ def _inferred_from(argument: Any, tensors: Sequence[str]) -> Iterator[Tuple[str,
 
 
 def _set_attributes(
-    node: Any, definition: Any, inferred: Dict[str, Any], given: Dict[str, Any]
+    node: Any, signature: _Signature, inferred: Dict[str, Any], given: Dict[str, Any]
 ) -> None:
-    kinds = {attribute.name: attribute.type for attribute in definition.attr}
+    kinds = signature.kinds
     for key, value in {**inferred, **given}.items():
         if key not in kinds and not key.startswith("_"):
             raise ValueError("op '{}' has no argument '{}'".format(node.op, key))
         node.attr[key].CopyFrom(attribute_value(value, kinds.get(key, "")))
-        if key in inferred and node.attr[key] != attribute_value(inferred[key], kinds[key]):
-            raise _disagreement(node.op, key, inferred[key], value)
-    for attribute in definition.attr:
-        if attribute.name not in node.attr and not attribute.HasField("default_value"):
-            raise ValueError("op '{}' needs attribute '{}'".format(node.op, attribute.name))
+    for key in inferred.keys() & given.keys():
+        if node.attr[key] != attribute_value(inferred[key], kinds[key]):
+            raise _disagreement(node.op, key, inferred[key], given[key])
+    for key in signature.required:
+        if key not in node.attr:
+            raise ValueError("op '{}' needs attribute '{}'".format(node.op, key))
 
 
 def _dtype(tensor: str) -> int:

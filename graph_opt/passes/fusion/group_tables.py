@@ -16,9 +16,9 @@ def tables_of(
     """The number of each lookup's table, and for each table a lookup that reads it."""
     if not shared_tables:
         return list(range(len(candidates))), [candidate.lookup for candidate in candidates]
-    keys = list(dict.fromkeys(candidate.tables for candidate in candidates))
     lookups = {candidate.tables: candidate.lookup for candidate in candidates}
-    return [keys.index(c.tables) for c in candidates], [lookups[key] for key in keys]
+    places = {names: place for place, names in enumerate(lookups)}
+    return [places[candidate.tables] for candidate in candidates], list(lookups.values())
 
 
 def table_name(lookup: Lookup) -> str:

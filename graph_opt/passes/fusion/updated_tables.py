@@ -75,9 +75,14 @@ def trained_tables(lookups: Iterable[Lookup], fused: Sequence[Candidate]) -> Lis
             (),
         )
         tables.update(dict.fromkeys(together.names, together))
+    of_table: Dict[Tuple[str, ...], List[Candidate]] = {}
+    for candidate in fused:
+        table = tables.get(candidate.tables[0])
+        if table is not None:
+            of_table.setdefault(table.names, []).append(candidate)
     return [
-        table._replace(fused=tuple(c for c in fused if c.tables[0] in table.names))
-        for table in {table.names: table for table in tables.values()}.values()
+        table._replace(fused=tuple(of_table.get(names, ())))
+        for names, table in {table.names: table for table in tables.values()}.items()
     ]
 
 
