@@ -29,19 +29,8 @@ from graph_opt.passes.node_writer import NodeWriter
 from graph_opt.passes.tasks import task_of
 from graph_opt.rules.optimizers.sparse_update import SparseUpdate
 
-# What must be the same for the bags of a lookup to be those of an update.
-_OF_LOOKUPS = (
-    "lookup_tables",
-    "table_names",
-    "table_shards",
-    "shard_servers",
-    "combiners",
-    "layouts",
-    "weighted",
-    "default_ids",
-    "partition_strategies",
-    "safe",
-)
+# Of results and their gradients; the bags of a lookup may be those of an update all the same.
+_OF_RESULTS = frozenset(["columns", "columns_width", "filled_ids"])
 
 
 class _Server(NamedTuple):
@@ -191,8 +180,9 @@ def _inserts(writer: NodeWriter, members: Sequence[Member]) -> List[Tensor]:
 def _what_is_asked(shared: GroupOp, of_servers: Dict[str, Any], worker: str) -> Hashable:
     """What is the same for a lookup and an update that ask servers for the same bags."""
     attributes = {**shared.attributes, **of_servers}
+    of_bags = sorted(attributes.keys() - _OF_RESULTS)
     inputs = tuple(tuple(tensors) for tensors in shared.inputs.values())
-    return worker, inputs, tuple(str(attributes[name]) for name in _OF_LOOKUPS)
+    return worker, inputs, tuple((name, str(attributes[name])) for name in of_bags)
 
 
 def _gather(
