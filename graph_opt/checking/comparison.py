@@ -8,6 +8,7 @@ from typing import Dict, List, NamedTuple, Optional, Tuple
 import numpy as np
 
 from graph_opt.checking.records import NO_RANK, Run, Step, Value
+from graph_opt.reporting.value_differences import relative_difference, size_of
 
 ULPS_PER_UPDATE = 16
 MOST_RELATIVE = 1e-3
@@ -219,22 +220,13 @@ def difference_of(one: Value, two: Value, scale: float) -> Optional[float]:
         return np.inf
     if one.numbers.dtype.kind not in "fc" or one.numbers.dtype != two.numbers.dtype:
         return np.inf
-    kind = np.complex128 if one.numbers.dtype.kind == "c" else np.float64
-    left, right = one.numbers.astype(kind), two.numbers.astype(kind)
-    same = (left == right) | (np.isnan(left) & np.isnan(right))
-    with np.errstate(invalid="ignore"):
-        apart = np.where(same, 0.0, np.abs(left - right))
-    if not np.all(np.isfinite(apart)):
-        return np.inf
-    largest = float(apart.max(initial=0.0))
-    return largest / scale if largest and scale else float(largest and np.inf)
+    return relative_difference(one.numbers, two.numbers, scale)
 
 
 def _size(value: Value) -> float:
-    if value.numbers is None or not value.numbers.size or value.numbers.dtype.kind not in "fc":
+    if value.numbers is None or value.numbers.dtype.kind not in "fc":
         return 0.0
-    finite = np.abs(value.numbers[np.isfinite(value.numbers)])
-    return float(finite.max(initial=0.0))
+    return size_of(value.numbers)
 
 
 def _follow(

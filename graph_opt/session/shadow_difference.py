@@ -11,6 +11,7 @@ from graph_opt.export.users_graph import moved_inputs
 from graph_opt.graph.operations import operations_behind
 from graph_opt.graph.undo import MovedInput
 from graph_opt.passes.translation import Translation
+from graph_opt.reporting.value_differences import relative_difference
 from graph_opt.session.compared_tensors import Pair, can_compare
 from graph_opt.session.stock_graph import StockGraph
 
@@ -91,24 +92,10 @@ def difference(name: str, stock: Any, main: Any, scale: float = 0.0) -> Differen
     allowed = 0.0
     if not (np.issubdtype(one.dtype, np.integer) or one.dtype == np.bool_):
         allowed = _ALLOWED.get(one.dtype.name, _ALLOWED_ELSE)
-    if one.shape != two.shape:
-        return Difference(name, np.inf, allowed)
-    left, right = one.astype(np.float64), two.astype(np.float64)
-    same = (left == right) | (np.isnan(left) & np.isnan(right))
-    with np.errstate(invalid="ignore"):
-        apart = float(np.where(same, 0.0, np.abs(left - right)).max(initial=0.0))
-    if not apart:
-        return Difference(name, 0.0, allowed)
-    size = max(scale, size_of(one))
-    relative = apart / size if np.isfinite(apart) and size else np.inf
-    text = ", {:.7g} instead of {:.7g}".format(float(two), float(one)) if not one.ndim else ""
+    relative, text = relative_difference(one, two, scale), ""
+    if relative and not one.ndim and not two.ndim:
+        text = ", {:.7g} instead of {:.7g}".format(float(two), float(one))
     return Difference(name, relative, allowed, text)
-
-
-def size_of(value: Any) -> float:
-    """The largest number of a value."""
-    numbers = np.abs(np.asarray(value).astype(np.float64))
-    return float(numbers[np.isfinite(numbers)].max(initial=0.0))
 
 
 class MovedEdges:

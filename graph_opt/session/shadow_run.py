@@ -11,8 +11,9 @@ from graph_opt.compat.sessions import Prepared, RunPrepared, share_session
 from graph_opt.compat.stateful_ops import CALLS_PYTHON
 from graph_opt.graph.operations import operations_behind
 from graph_opt.passes.io_stages import BATCH_SOURCES, BUFFER_TAKE
+from graph_opt.reporting.value_differences import size_of
 from graph_opt.session.compared_tensors import Pair
-from graph_opt.session.shadow_difference import Difference, difference, size_of
+from graph_opt.session.shadow_difference import Difference, difference
 from graph_opt.session.shadowed_step import ShadowedStep
 from graph_opt.session.stock_graph import StockFetches, StockGraph
 
