@@ -137,7 +137,8 @@ class ClusterGroup(ProcessGroup):
         self._failed.append(process)
         if self._is_server(process) or self._placed[process.name].place.job == CHIEF:
             if not self.is_ending and self.running:
-                self._say("{} has failed: the others are ended".format(process.name))
+                what = "has failed" if process.exit_code else "has ended before the workers"
+                self._say("{} {}: the others are ended".format(process.name, what))
                 self.end_after(self._patience)
         elif not self.is_ending and not all(self._is_server(one) for one in self.running):
             self._say("{} {}; the others go on".format(process.name, process.cause))

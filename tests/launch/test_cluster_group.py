@@ -77,13 +77,15 @@ def test_a_worker_that_fails_leaves_the_others_at_work(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("gone", ["chief", "ps 0"])
-def test_without_the_chief_or_a_server_all_are_ended(tmp_path: Path, gone: str) -> None:
+@pytest.mark.parametrize(
+    "gone, what", [("chief", "has failed"), ("ps 0", "has ended before the workers")]
+)
+def test_without_the_chief_or_a_server_all_are_ended(tmp_path: Path, gone: str, what: str) -> None:
     done = run("if task == {!r}: os._exit(7 * (task == 'chief'))\nserve()\n".format(gone), tmp_path)
     assert done.returncode == (7 if gone == "chief" else 1)
     others = {"chief", "worker 0"} - {gone}
     errors = done.stderr.splitlines()
-    assert errors[0] == "graph-opt cluster: {} has failed: the others are ended".format(gone)
+    assert errors[0] == "graph-opt cluster: {} {}: the others are ended".format(gone, what)
     assert "graph-opt cluster: {} ended with exit code".format(gone) in errors[1]
     assert errors[2].startswith("graph-opt cluster: did not end on their own and were ended: ")
     assert set(errors[2].partition("ended: ")[2].split(", ")) == others
