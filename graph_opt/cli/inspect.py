@@ -9,7 +9,7 @@ from typing import Optional, Tuple
 
 from graph_opt.cli.exit_codes import DIFFERENT, REFUSED, WrongInput
 from graph_opt.cli.graph_input import OptimizedFile, graphs_kept, inspect_file, read_pair
-from graph_opt.cli.told_batches import told_batches, with_sample
+from graph_opt.cli.sample_batches import sample_batches, with_sample
 from graph_opt.compat import tf
 from graph_opt.cost.cost_plan import cost_plan
 from graph_opt.cost.planned_graph import PlannedGraph
@@ -131,7 +131,7 @@ def _cost(options: argparse.Namespace, optimized: OptimizedFile) -> Optional[Cos
     if optimized.result is not None:
         add_missing_shapes(optimized.result)
     planned = PlannedGraph(optimized.source.graph_def, optimized.result, optimized.report)
-    told = told_batches(options)
+    told = sample_batches(options)
     if options.sample:
         told = with_sample(told, planned, options.sample)
     try:

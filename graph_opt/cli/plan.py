@@ -7,7 +7,7 @@ import dataclasses
 
 from graph_opt.cli.exit_codes import WrongInput
 from graph_opt.cli.graph_input import graphs_kept, named, shaped_file
-from graph_opt.cli.told_batches import told_batches, with_sample
+from graph_opt.cli.sample_batches import sample_batches, with_sample
 from graph_opt.cost.cost_plan import cost_plan
 from graph_opt.cost.machine_rates import machine_rates
 from graph_opt.cost.planned_graph import planned_graph
@@ -26,7 +26,7 @@ def handle(options: argparse.Namespace) -> int:
     """
     if options.delay_ms and not options.measure:
         raise WrongInput("--delay-ms is for the rates that --measure measures: say both")
-    told = told_batches(options)
+    told = sample_batches(options)
     shaped = shaped_file(options)
     with named(options.input):
         planned = planned_graph(shaped.graph_def, shaped.config, tuple(options.fetches))

@@ -77,7 +77,7 @@ class FetchMap:
         self._prefetched = translation.prefetched
         self._while_training = translation.while_training
         self._pipelined = PipelinedSteps(graph, translation.pipelined)
-        self._besides = translation.exact.besides if translation.exact is not None else {}
+        self._side_targets = translation.exact.side_targets if translation.exact is not None else {}
         self._micro_batches = translation.micro_batches and translation.micro_batches + "/"
         self._groups = translation.summed_batches and translation.summed_batches + "_io"
         self._of_batch = BatchValues(graph, translation)
@@ -107,7 +107,7 @@ class FetchMap:
         named = self._computed([self._in_main(tensor) for tensor in fetches], self._exists_ahead)
         fetched = [self._pipelined.fetched(tensor) for tensor in named]
         run = [each for target in targets for each in self._pipelined.run(self.run(target))]
-        run += dict.fromkeys(self.run_besides(fetches))
+        run += dict.fromkeys(self.side_targets(fetches))
         reached = operations_behind([tensor.op for tensor in fetched] + run, feeds)
         if _run_ahead(reached):
             fetched = self._computed(
@@ -122,9 +122,9 @@ class FetchMap:
             self._pipelined.check(operations_behind(given, feeds), reached)
             fetched = [self._pipelined.while_training(tensor) for tensor in fetched]
             reached = operations_behind([tensor.op for tensor in fetched] + run, feeds)
-        besides = self._run_besides_writers(reached)
-        if besides:
-            run += besides
+        of_writers = self._side_targets_of(reached)
+        if of_writers:
+            run += of_writers
             reached = operations_behind([tensor.op for tensor in fetched] + run, feeds)
         return Resolved(fetched, run, feeds, reached)
 
@@ -272,14 +272,18 @@ class FetchMap:
             if name in values and name not in assigned
         }
 
-    def run_besides(self, fetches: Sequence[Any]) -> List[Any]:
+    def side_targets(self, fetches: Sequence[Any]) -> List[Any]:
         """The operations of fetched tensors that other tensors stand in for, but which act."""
         values = self._divided.values
         return [tensor.op for tensor in fetches if tensor.name in values] if values else []
 
-    def _run_besides_writers(self, reached: AbstractSet[Any]) -> List[Any]:
+    def _side_targets_of(self, reached: AbstractSet[Any]) -> List[Any]:
         """What tells a worker what the step writes, of rows that batches wait with."""
-        names = {self._besides[each.name]: None for each in reached if each.name in self._besides}
+        names = {
+            self._side_targets[each.name]: None
+            for each in reached
+            if each.name in self._side_targets
+        }
         return [self._graph.get_operation_by_name(name) for name in names]
 
     def part_fetched(self, tensor: Any) -> Exception:

@@ -6,9 +6,9 @@ from typing import Any, List, Optional, Sequence
 
 from graph_opt.compat import tf
 from graph_opt.compat.callables import raw_session
+from graph_opt.session.flush_deferred import flush_deferred
 from graph_opt.session.hook_fetches import fetched_by
 from graph_opt.session.installed_config import checked_options, effective_config
-from graph_opt.session.late_rows import bring_rows_to_date
 from graph_opt.session.optimization import optimize_training_graph
 from graph_opt.session.prefetch_hook import PrefetchHook, make_prefetch_hook
 from graph_opt.session.session import adopt_session, end_threads
@@ -78,7 +78,7 @@ class AsyncEmbeddingHook(tf.train.SessionRunHook):
         """Ends the prefetch threads, and brings rows to date that outlive the session."""
         self._fallback.end(session)
         end_threads(session)
-        bring_rows_to_date(raw_session(session))
+        flush_deferred(raw_session(session))
 
 
 def with_async_hook(

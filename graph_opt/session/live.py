@@ -16,7 +16,7 @@ from graph_opt.reporting.report import Report
 from graph_opt.session.divided_tables import note_divided, with_ranks
 from graph_opt.session.graph_records import note_rewritten, note_unchanged
 from graph_opt.session.graph_use import refuse_if_run
-from graph_opt.session.new_users import watch_growth
+from graph_opt.session.late_nodes import watch_growth
 from graph_opt.session.rewritten_graph import apply_to_graph
 from graph_opt.session.server_options import with_server_ops
 

@@ -13,13 +13,13 @@ from graph_opt.report_page.graph_report import GraphReport
 from graph_opt.session import graph_use
 from graph_opt.session.chosen_stages import ChosenStages
 from graph_opt.session.fetch_map import FetchMap
+from graph_opt.session.flush_deferred import flush_deferred, note_open
 from graph_opt.session.graph_page import graph_report
 from graph_opt.session.graph_records import translation_of
 from graph_opt.session.input_watch import InputWatch
 from graph_opt.session.installed_config import checked_options, effective_config
-from graph_opt.session.late_rows import bring_rows_to_date, note_open
+from graph_opt.session.late_nodes import has_no_late_nodes, rewrite_late_nodes
 from graph_opt.session.lost_rows import LostRows
-from graph_opt.session.new_users import change_new_users, has_no_new_users
 from graph_opt.session.optimization import is_training_step, optimize_before_first_run
 from graph_opt.session.partial_steps import fetch_map_of
 from graph_opt.session.shadow_steps import ShadowSteps, shadow_steps
@@ -186,13 +186,13 @@ class StagedSteps(RecordedSession):
 
     def knows_graph(self) -> bool:
         """Whether all users of deferred and of divided variables are known."""
-        return not self._ran or has_no_new_users(self._graph_of_session())
+        return not self._ran or has_no_late_nodes(self._graph_of_session())
 
     def learn_graph(self) -> None:
         """Changes what the graph got since the last step and uses such variables."""
         graph = self._graph_of_session()
-        if not has_no_new_users(graph):
-            change_new_users(graph)
+        if not has_no_late_nodes(graph):
+            rewrite_late_nodes(graph)
         translation = translation_of(graph)
         if translation is not self._translation:
             self._translation = translation
@@ -210,7 +210,7 @@ class StagedSteps(RecordedSession):
         failed = self._threads.stop_all(self)
         self._sampler.before_close()
         if self._ran:
-            bring_rows_to_date(self)
+            flush_deferred(self)
         super().close()
         if failed is not None:
             raise failed

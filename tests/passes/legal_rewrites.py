@@ -89,7 +89,7 @@ def texts_of(translation: Translation) -> Iterator[str]:
     for stage in translation.sampled:
         yield from (stage.first, stage.missed, stage.squares, stage.measured)
     if translation.exact is not None:
-        yield from translation.exact.besides.values()
+        yield from translation.exact.side_targets.values()
         for again in translation.exact.read_again:
             yield from again
     if translation.pipelined is not None:

@@ -17,7 +17,7 @@ import pytest
 import graph_opt
 from graph_opt.compat import tf
 from graph_opt.reporting.warnings_given import warnings_about
-from graph_opt.session.late_rows import bring_rows_to_date
+from graph_opt.session.flush_deferred import flush_deferred
 from tests.forked_programs import run_script
 from tests.session.deferred_model import (
     DeferredModel,
@@ -199,7 +199,7 @@ def test_a_lost_server_does_not_hold_up_the_end_of_a_session() -> None:
         train(session, model, 3)
         assert_deferred(session.graph)
         servers.close()
-        bring_rows_to_date(session)
+        flush_deferred(session)
         (message,) = [text for text in warnings_about(session.graph) if "brought to date" in text]
         assert server.target in message
         # TensorFlow itself does not close a session while one of its servers is down.

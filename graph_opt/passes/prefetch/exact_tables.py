@@ -76,8 +76,8 @@ class ExactTables:
       lookups: The nodes that look them up, whose results main brings to date.
       refused: Why others must stay in main, by the node that looks them up.
       served: The same on servers, with the device of the worker that looks them up.
-      besides: For nodes that write tables on servers, the node that tells the worker. A step that
-        runs the one must run the other.
+      side_targets: For nodes that write tables on servers, the node that tells the worker. A step
+        that runs the one must run the other.
       read_again: What a session runs before a step once rows of waiting batches may be lost.
     """
 
@@ -86,7 +86,7 @@ class ExactTables:
     lookups: FrozenSet[str] = frozenset()
     refused: Mapping[str, Refusal] = dataclasses.field(default_factory=dict)
     served: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    besides: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    side_targets: Mapping[str, str] = dataclasses.field(default_factory=dict)
     read_again: Tuple[ReadAgain, ...] = ()
 
 
@@ -183,15 +183,15 @@ def tell_writers(
     """
     scope = free_scope(view, _SCOPE)
     nodes: List[Any] = []
-    besides: Dict[str, str] = {}
+    side_targets: Dict[str, str] = {}
     for variable, worker in sorted(served.items()):
         writes = table_writes(view, variable, only)
         for name in (*writes.assigns, *(use.consumer for use in writes.others)):
-            if name not in besides:
+            if name not in side_targets:
                 writer = NodeWriter(view, "{}/{}".format(scope, name), worker)
-                besides[name] = writer.call("lose", LOSE_ROWS, waits_for=[name]).name
+                side_targets[name] = writer.call("lose", LOSE_ROWS, waits_for=[name]).name
                 nodes += writer.nodes
-    return Rewrite(tuple(nodes)), besides
+    return Rewrite(tuple(nodes)), side_targets
 
 
 def refuse_place(node: str, saw: str) -> Refusal:

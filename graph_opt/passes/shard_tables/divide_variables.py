@@ -81,7 +81,7 @@ class Grown(NamedTuple):
     variables: DividedVariables
 
 
-def divide_for_new_users(
+def divide_for_late_nodes(
     view: GraphView, divided: DividedVariables, new: AbstractSet[str]
 ) -> Grown:
     """Changes what a graph got after its variables were divided.

@@ -126,12 +126,13 @@ def test_only_new_nodes_are_changed_when_a_graph_grows() -> None:
 
 def test_the_worker_is_told_behind_each_writer() -> None:
     view = view_of(WRITERS)
-    rewrite, besides = tell_writers(view, {"table": "/job:worker/task:0"})
+    rewrite, side_targets = tell_writers(view, {"table": "/job:worker/task:0"})
     assert Change.by(view, rewrite).drawn({}) == lines("""
         + exact_rows_writers/start/lose = LoseServedRows(^start) on /job:worker/task:0
         + exact_rows_writers/add/lose = LoseServedRows(^add) on /job:worker/task:0
     """)
-    assert besides == {each: "exact_rows_writers/{}/lose".format(each) for each in ("start", "add")}
+    lose = "exact_rows_writers/{}/lose"
+    assert side_targets == {each: lose.format(each) for each in ("start", "add")}
 
 
 def test_names_that_are_taken_are_avoided() -> None:

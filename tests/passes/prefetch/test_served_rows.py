@@ -105,7 +105,7 @@ def test_writers_tell_the_worker_and_steps_keep_answers() -> None:
     found = passed.translation.exact
     assert found is not None
     assert found.served == {"table": "/job:worker/task:0"}
-    assert found.besides == {
+    assert found.side_targets == {
         "group_embedding/apply_0/rows": "exact_rows/group_embedding/update_0/pack/keep",
         "table/Assign": "exact_rows_writers/table/Assign/lose",
     }

@@ -12,7 +12,7 @@ from graph_opt.cost.planned_graph import PlannedGraph
 from graph_opt.cost.sampled_ids import sampled_ids
 
 
-def told_batches(options: argparse.Namespace) -> Assumptions:
+def sample_batches(options: argparse.Namespace) -> Assumptions:
     """What the arguments tell about batches.
 
     Raises:

@@ -20,7 +20,7 @@ from graph_opt.graph.collection import collection_paused
 from graph_opt.graph.view import GraphView
 from graph_opt.passes.fusion.bring_to_date import rewrite_for_new_readers
 from graph_opt.passes.prefetch.exact_tables import log_writers, tell_writers
-from graph_opt.passes.shard_tables.divide_variables import divide_for_new_users
+from graph_opt.passes.shard_tables.divide_variables import divide_for_late_nodes
 from graph_opt.session.graph_records import note_grown, translation_of
 from graph_opt.session.rewritten_graph import apply_to_graph
 
@@ -46,23 +46,23 @@ _growths: MutableMapping[Any, _Growth] = weakref.WeakKeyDictionary()
 def watch_growth(graph: Any) -> None:
     """From now on, nodes that are added to a rewritten graph are looked at.
 
-    Sessions of graph_opt call `change_new_users`; for those that TensorFlow's session creators
+    Sessions of graph_opt call `rewrite_late_nodes`; for those that TensorFlow's session creators
     open, it is called before the graph is finalized.
     """
     translation = translation_of(graph)
     watched = (translation.deferred, translation.divided, translation.exact)
     if any(each is not None for each in watched):
         _growths[graph] = _Growth(graph)
-        before_finalizing(graph, change_new_users)
+        before_finalizing(graph, rewrite_late_nodes)
 
 
-def has_no_new_users(graph: Any) -> bool:
+def has_no_late_nodes(graph: Any) -> bool:
     """Whether every node of the graph has been looked at, or none needs to be."""
     growth = _growths.get(graph)
     return growth is None or growth.version == graph.version
 
 
-def change_new_users(graph: Any) -> None:
+def rewrite_late_nodes(graph: Any) -> None:
     """Makes new nodes wait until rows are up to date, and use this rank's rows only.
 
     What their names stand for is in `translation_of(graph)` afterwards.
@@ -112,7 +112,7 @@ def _divide(graph: Any, new: List[Any], names: AbstractSet[str]) -> AbstractSet[
         return frozenset()
     before = _running(graph)
     with collection_paused():
-        grown = divide_for_new_users(GraphView(before), translation.divided, names)
+        grown = divide_for_late_nodes(GraphView(before), translation.divided, names)
     if grown.rewrite:
         apply_to_graph(graph, before, [grown.rewrite])
     note_grown(graph, dataclasses.replace(translation, divided=grown.variables))
@@ -137,7 +137,7 @@ def _log_writers(graph: Any, new: List[Any], names: AbstractSet[str]) -> Abstrac
     if rewrite:
         apply_to_graph(graph, before, [rewrite])
         added.update(node.name for node in rewrite.nodes)
-        grown = dataclasses.replace(exact, besides={**exact.besides, **told})
+        grown = dataclasses.replace(exact, side_targets={**exact.side_targets, **told})
         note_grown(graph, dataclasses.replace(translation, exact=grown))
     return added
 

@@ -39,7 +39,7 @@ def note_open(session: Any) -> None:
             _open_sessions.add(session)
 
 
-def bring_rows_to_date(session: Any, seconds: float = LONGEST_SECONDS) -> None:
+def flush_deferred(session: Any, seconds: float = LONGEST_SECONDS) -> None:
     """Brings all rows to date that outlive the session, as far as its servers answer.
 
     Args:
@@ -66,7 +66,7 @@ def bring_rows_to_date(session: Any, seconds: float = LONGEST_SECONDS) -> None:
         finished.set()
 
     # TensorFlow may wait forever for a server that is down.
-    start_thread(run, name="graph_opt_late_rows")
+    start_thread(run, name="graph_opt_flush_deferred")
     if not finished.wait(seconds):
         failed = "no answer in {:g} s".format(seconds)
     if failed is not None:
@@ -86,4 +86,4 @@ def _target(session: Any) -> str:
 
 def _bring_all_to_date() -> None:
     for session in list(_open_sessions):
-        bring_rows_to_date(session)
+        flush_deferred(session)
