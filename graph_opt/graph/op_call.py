@@ -208,13 +208,13 @@ def attribute_value(value: Any, kind: str = "") -> Any:
     """
     if isinstance(value, tf.AttrValue):
         return value
-    element = kind[5:-1] if kind.startswith("list(") else kind
-    if (isinstance(value, (list, tuple)) and element != "shape") or kind.startswith("list("):
-        field = _FIELDS.get(element) or _field_of(value[0])
-        listed = [_plain(one, field) for one in value]
-        return tf.AttrValue(list=tf.AttrValue.ListValue(**{field: listed}))
-    field = _FIELDS.get(element) or _field_of(value)
-    return tf.AttrValue(**{field: _plain(value, field)})
+    is_list = kind.startswith("list(") or (not kind and isinstance(value, (list, tuple)))
+    values = list(value) if is_list else [value]
+    field = _FIELDS.get(kind[5:-1] if is_list else kind) or _field_of(values)
+    plain = [_plain(one, field) for one in values]
+    if is_list:
+        return tf.AttrValue(list=tf.AttrValue.ListValue(**{field: plain}))
+    return tf.AttrValue(**{field: plain[0]})
 
 
 _FIELDS = {
@@ -228,10 +228,12 @@ _FIELDS = {
 }
 
 
-def _field_of(value: Any) -> str:
-    if isinstance(value, bool):
-        return "b"
-    return "i" if isinstance(value, int) else "s"
+def _field_of(values: Sequence[Any]) -> str:
+    """The field of an AttrValue for values of this type; any for none."""
+    for kind, field in ((bool, "b"), (int, "i"), (float, "f")):
+        if all(isinstance(value, kind) for value in values):
+            return field
+    return "s"
 
 
 def _plain(value: Any, field: str) -> Any:

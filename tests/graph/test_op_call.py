@@ -125,6 +125,12 @@ def test_every_node_may_have_attributes_that_begin_with_an_underscore() -> None:
         ((2, None), "shape", tf.AttrValue(shape=tf.TensorShape([2, None]).as_proto())),
         (None, "shape", tf.AttrValue(shape=tf.TensorShape(None).as_proto())),
         (tf.AttrValue(i=4), "int", tf.AttrValue(i=4)),
+        (True, "", tf.AttrValue(b=True)),
+        (2, "", tf.AttrValue(i=2)),
+        (0.5, "", tf.AttrValue(f=0.5)),
+        ("a", "", tf.AttrValue(s=b"a")),
+        (["a", "b"], "", tf.AttrValue(list=tf.AttrValue.ListValue(s=[b"a", b"b"]))),
+        ([], "", tf.AttrValue(list=tf.AttrValue.ListValue())),
     ],
 )
 def test_values_become_those_of_attributes(value: Any, kind: str, expected: Any) -> None:
