@@ -14,7 +14,7 @@ typedef std::vector<std::function<void()>> Callbacks;
 
 // Notes another loss, unless the one before matters more.
 void Lose(Loss loss, Loss* noted) {
-  if (*noted == Loss::kNone || loss == Loss::kUntold) *noted = loss;
+  if (*noted == Loss::kNone || loss == Loss::kUnreported) *noted = loss;
 }
 
 void CallAll(const Callbacks& callbacks) {
@@ -23,9 +23,9 @@ void CallAll(const Callbacks& callbacks) {
 
 }  // namespace
 
-UpdateUnderWay::UpdateUnderWay(std::shared_ptr<StagedRows> staged, std::vector<RowsOfShard> parts,
-                               std::shared_ptr<const void> memory, Loss if_dropped,
-                               Parallel* parallel)
+PendingUpdate::PendingUpdate(std::shared_ptr<StagedRows> staged, std::vector<RowsOfShard> parts,
+                             std::shared_ptr<const void> memory, Loss if_dropped,
+                             Parallel* parallel)
     : staged_(std::move(staged)),
       memory_(std::move(memory)),
       if_dropped_(if_dropped),
@@ -39,7 +39,7 @@ UpdateUnderWay::UpdateUnderWay(std::shared_ptr<StagedRows> staged, std::vector<R
   });
 }
 
-UpdateUnderWay::~UpdateUnderWay() {
+PendingUpdate::~PendingUpdate() {
   if (!is_kept_) staged_->End(this);
 }
 
@@ -58,7 +58,7 @@ void ForEachCommon(const RowSet& set, const RowsOfShard& part, const RowsOfShard
   }
 }
 
-bool UpdateUnderWay::HasRowOf(const StagedBatch& batch) const {
+bool PendingUpdate::HasRowOf(const StagedBatch& batch) const {
   bool found = false;
   for (const RowsOfShard& rows : batch.parts()) {
     for (const Part& part : parts_) {
@@ -72,7 +72,7 @@ bool UpdateUnderWay::HasRowOf(const StagedBatch& batch) const {
   return found;
 }
 
-bool UpdateUnderWay::HasBagsOfShardsOf(const StagedBatch& batch) const {
+bool PendingUpdate::HasBagsOfShardsOf(const StagedBatch& batch) const {
   std::vector<std::string> shards;
   for (const Part& part : parts_) {
     if (part.rows.is_of_bags) shards.push_back(part.rows.shard);
@@ -80,7 +80,7 @@ bool UpdateUnderWay::HasBagsOfShardsOf(const StagedBatch& batch) const {
   return StagedRows::HasShard(batch, shards);
 }
 
-std::vector<UpdateUnderWay::Common> UpdateUnderWay::CommonWith(
+std::vector<PendingUpdate::Common> PendingUpdate::CommonWith(
     const std::shared_ptr<StagedBatch>& batch) const {
   std::vector<Common> found;
   for (size_t i = 0; i < batch->parts().size(); ++i) {
@@ -99,8 +99,8 @@ std::vector<UpdateUnderWay::Common> UpdateUnderWay::CommonWith(
   return found;
 }
 
-void UpdateUnderWay::FindCommon(const std::vector<std::shared_ptr<StagedBatch>>& batches,
-                                Parallel* parallel) {
+void PendingUpdate::FindCommon(const std::vector<std::shared_ptr<StagedBatch>>& batches,
+                               Parallel* parallel) {
   std::vector<std::vector<Common>> found(batches.size());
   parallel->Run(static_cast<int64_t>(batches.size()),
                 [&](int64_t i) { found[i] = CommonWith(batches[i]); });
@@ -113,7 +113,7 @@ void UpdateUnderWay::FindCommon(const std::vector<std::shared_ptr<StagedBatch>>&
   }
 }
 
-void UpdateUnderWay::Keep(const std::vector<Answer>& answers) {
+void PendingUpdate::Keep(const std::vector<Answer>& answers) {
   std::vector<std::vector<int64_t>> answered(parts_.size());  // rows before each in the answer
   for (size_t i = 0; i < parts_.size(); ++i) {
     int64_t count = 0;
@@ -174,7 +174,7 @@ void StagedRows::Stage(const std::shared_ptr<StagedBatch>& batch, std::function<
       if (is_lost) Lose(one.loss, &batch->loss_);
       batch->is_behind_ |= HasShard(*batch, one.shards_of_bags);
     }
-    for (UpdateUnderWay* update : under_way_) {
+    for (PendingUpdate* update : pending_) {
       batch->is_behind_ |= update->HasBagsOfShardsOf(*batch);
       if (!update->HasRowOf(*batch)) continue;
       update->waiting_.push_back(batch);
@@ -195,16 +195,16 @@ bool StagedRows::StopWaiting(const std::shared_ptr<StagedBatch>& batch) {
   return waits;
 }
 
-std::shared_ptr<UpdateUnderWay> StagedRows::Begin(std::vector<RowsOfShard> parts,
-                                                  std::shared_ptr<const void> memory,
-                                                  Loss if_dropped, Parallel* parallel) {
-  std::shared_ptr<UpdateUnderWay> update(new UpdateUnderWay(
-      shared_from_this(), std::move(parts), std::move(memory), if_dropped, parallel));
+std::shared_ptr<PendingUpdate> StagedRows::Begin(std::vector<RowsOfShard> parts,
+                                                 std::shared_ptr<const void> memory,
+                                                 Loss if_dropped, Parallel* parallel) {
+  std::shared_ptr<PendingUpdate> update(new PendingUpdate(shared_from_this(), std::move(parts),
+                                                          std::move(memory), if_dropped, parallel));
   std::vector<std::shared_ptr<StagedBatch>> batches;
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    under_way_.push_back(update.get());
-    for (const UpdateUnderWay::Part& part : update->parts_) {
+    pending_.push_back(update.get());
+    for (const PendingUpdate::Part& part : update->parts_) {
       ++writes_[part.rows.shard];
       if (part.rows.is_of_bags) {
         by_bags_.insert(part.rows.shard);
@@ -235,11 +235,10 @@ int64_t StagedRows::NumWritesWith(int num_under_way, const std::vector<std::stri
   std::lock_guard<std::mutex> lock(mutex_);
   const std::set<std::string> names(shards.begin(), shards.end());
   const auto writes =
-      std::count_if(under_way_.begin(), under_way_.end(), [&names](const UpdateUnderWay* update) {
-        return std::any_of(update->parts_.begin(), update->parts_.end(),
-                           [&names](const UpdateUnderWay::Part& part) {
-                             return names.count(part.rows.shard) > 0;
-                           });
+      std::count_if(pending_.begin(), pending_.end(), [&names](const PendingUpdate* update) {
+        return std::any_of(
+            update->parts_.begin(), update->parts_.end(),
+            [&names](const PendingUpdate::Part& part) { return names.count(part.rows.shard) > 0; });
       });
   return writes == num_under_way && unanswered_.empty() ? CountWrites(shards) : -1;
 }
@@ -255,9 +254,10 @@ int64_t StagedRows::CountWrites(const std::vector<std::string>& shards) const {
 
 void StagedRows::BeginStep() {
   std::lock_guard<std::mutex> lock(mutex_);
-  unanswered_.erase(std::remove_if(unanswered_.begin(), unanswered_.end(),
-                                   [](const Unanswered& one) { return one.loss == Loss::kUntold; }),
-                    unanswered_.end());
+  unanswered_.erase(
+      std::remove_if(unanswered_.begin(), unanswered_.end(),
+                     [](const Unanswered& one) { return one.loss == Loss::kUnreported; }),
+      unanswered_.end());
 }
 
 Taken StagedRows::Take(const std::shared_ptr<StagedBatch>& batch,
@@ -273,7 +273,7 @@ Taken StagedRows::Take(const std::shared_ptr<StagedBatch>& batch,
                    });
   *changes = std::move(batch->read_);
   std::move(since.begin(), since.end(), std::back_inserter(*changes));
-  return read->loss_ == Loss::kUntold ? Taken::kUntold : Taken::kCurrent;
+  return read->loss_ == Loss::kUnreported ? Taken::kUnreported : Taken::kCurrent;
 }
 
 void StagedRows::Restart() {
@@ -332,11 +332,11 @@ void StagedRows::Replace(const LostBatch& lost, const std::vector<ReadRows>& rea
   lost.batch->again_ = lost.again;
 }
 
-void StagedRows::Remember(UpdateUnderWay* update) {
+void StagedRows::Remember(PendingUpdate* update) {
   Unanswered one;
   one.loss = update->if_dropped_;
   one.of_any_rows = unanswered_.size() >= kMostUnanswered;
-  for (UpdateUnderWay::Part& part : update->parts_) {
+  for (PendingUpdate::Part& part : update->parts_) {
     if (part.rows.is_of_bags) one.shards_of_bags.push_back(part.rows.shard);
     if (part.set.none() || one.of_any_rows) continue;
     one.shards.push_back(part.rows.shard);
@@ -346,13 +346,13 @@ void StagedRows::Remember(UpdateUnderWay* update) {
   unanswered_.push_back(std::move(one));
 }
 
-void StagedRows::End(UpdateUnderWay* update) {
+void StagedRows::End(PendingUpdate* update) {
   Callbacks ready;
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    under_way_.erase(std::remove(under_way_.begin(), under_way_.end(), update), under_way_.end());
+    pending_.erase(std::remove(pending_.begin(), pending_.end(), update), pending_.end());
     if (!update->is_kept_) {
-      for (const UpdateUnderWay::Common& common : update->common_) {
+      for (const PendingUpdate::Common& common : update->common_) {
         Lose(update->if_dropped_, &common.batch->loss_);
       }
       Remember(update);

@@ -16,7 +16,7 @@
 namespace graph_opt {
 
 class StagedRows;
-class UpdateUnderWay;
+class PendingUpdate;
 
 // Rows of one shard, ascending, each once.
 struct RowsOfShard {
@@ -31,14 +31,14 @@ enum class Loss {
   kNone,
   kUnanswered,  // the step of an update failed before the answer had come
   kWritten,     // something else wrote tables
-  kUntold,      // an update does not ask: nobody knows of the loss
+  kUnreported,  // an update does not ask: nobody knows of the loss
 };
 
 // What a step that takes a batch knows of the rows that were sent for it.
 enum class Taken {
-  kCurrent,    // they are current once the changes are made
-  kToBeAsked,  // servers must be asked for them anew, by the step
-  kUntold,     // nobody has known that they were lost
+  kCurrent,     // they are current once the changes are made
+  kToBeAsked,   // servers must be asked for them anew, by the step
+  kUnreported,  // nobody has known that they were lost
 };
 
 // The rows that servers send for a batch that runs ahead, and what updates have made of them since.
@@ -62,7 +62,7 @@ class StagedBatch {
 
  private:
   friend class StagedRows;
-  friend class UpdateUnderWay;
+  friend class PendingUpdate;
 
   const std::string lookup_;
   const std::vector<RowsOfShard> parts_;
@@ -82,9 +82,9 @@ class StagedBatch {
 // An update of rows on servers, from before it is sent until its answers are there. An answer has
 // the new values of rows that staged batches were sent before, in the order of `asked`. If this is
 // destroyed before, such batches are lost.
-class UpdateUnderWay {
+class PendingUpdate {
  public:
-  ~UpdateUnderWay();
+  ~PendingUpdate();
 
   // For each row of a part of the update, whether its new value is asked for.
   const std::vector<std::vector<bool>>& asked() const { return asked_; }
@@ -117,8 +117,8 @@ class UpdateUnderWay {
     RowSet set;
   };
 
-  UpdateUnderWay(std::shared_ptr<StagedRows> staged, std::vector<RowsOfShard> parts,
-                 std::shared_ptr<const void> memory, Loss if_dropped, Parallel* parallel);
+  PendingUpdate(std::shared_ptr<StagedRows> staged, std::vector<RowsOfShard> parts,
+                std::shared_ptr<const void> memory, Loss if_dropped, Parallel* parallel);
 
   std::vector<Common> CommonWith(const std::shared_ptr<StagedBatch>& batch) const;
   bool HasRowOf(const StagedBatch& batch) const;
@@ -170,9 +170,9 @@ class StagedRows : public std::enable_shared_from_this<StagedRows> {
 
   // Begins an update of rows, which stay where they are in `memory`. Batches with such rows are
   // lost by `if_dropped` if it ends without being kept.
-  std::shared_ptr<UpdateUnderWay> Begin(std::vector<RowsOfShard> parts,
-                                        std::shared_ptr<const void> memory, Loss if_dropped,
-                                        Parallel* parallel);
+  std::shared_ptr<PendingUpdate> Begin(std::vector<RowsOfShard> parts,
+                                       std::shared_ptr<const void> memory, Loss if_dropped,
+                                       Parallel* parallel);
 
   // A number that grows with each update of these shards that begins, and with other writes.
   int64_t NumWrites(const std::vector<std::string>& shards);
@@ -209,7 +209,7 @@ class StagedRows : public std::enable_shared_from_this<StagedRows> {
                std::shared_ptr<const void> memory);
 
  private:
-  friend class UpdateUnderWay;
+  friend class PendingUpdate;
 
   // An update of which no answer came, and which servers may apply until its step is over.
   struct Unanswered {
@@ -225,14 +225,14 @@ class StagedRows : public std::enable_shared_from_this<StagedRows> {
   int64_t CountWrites(const std::vector<std::string>& shards) const;
 
   // Ends an update, and the waits for it.
-  void End(UpdateUnderWay* update);
-  void Remember(UpdateUnderWay* update);
+  void End(PendingUpdate* update);
+  void Remember(PendingUpdate* update);
 
   std::mutex mutex_;
   int64_t writes_of_any_ = 0;
   std::map<std::string, int64_t> writes_;  // of each shard
   std::vector<std::weak_ptr<StagedBatch>> batches_;
-  std::vector<UpdateUnderWay*> under_way_;
+  std::vector<PendingUpdate*> pending_;
   std::vector<Unanswered> unanswered_;
   std::set<std::string> by_bags_;  // shards of which the last update was by bags
 };

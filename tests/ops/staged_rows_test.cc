@@ -20,9 +20,9 @@ std::shared_ptr<StagedBatch> Batch(const std::vector<int64_t>& rows) {
   return std::make_shared<StagedBatch>("lookup", std::vector<RowsOfShard>{part}, memory);
 }
 
-std::shared_ptr<UpdateUnderWay> Begin(StagedRows* staged, const std::vector<int64_t>& rows,
-                                      const std::string& shard = "a",
-                                      Loss if_dropped = Loss::kUnanswered) {
+std::shared_ptr<PendingUpdate> Begin(StagedRows* staged, const std::vector<int64_t>& rows,
+                                     const std::string& shard = "a",
+                                     Loss if_dropped = Loss::kUnanswered) {
   auto memory = std::make_shared<std::vector<int64_t>>(rows);
   RowsOfShard part;
   part.shard = shard;
@@ -33,7 +33,7 @@ std::shared_ptr<UpdateUnderWay> Begin(StagedRows* staged, const std::vector<int6
 }
 
 // Answers with rows of one number, the update's.
-void Keep(UpdateUnderWay* update, int64_t number) {
+void Keep(PendingUpdate* update, int64_t number) {
   const auto& asked = update->asked()[0];
   auto values = std::make_shared<std::vector<float>>(std::count(asked.begin(), asked.end(), true),
                                                      static_cast<float>(number));
@@ -103,16 +103,16 @@ void BatchesWithRowsOfAnUpdateThatDoesNotAskAreLost() {
   staged->Stage(before, [] {});
   staged->Stage(clean, [] {});
   {
-    const auto update = Begin(staged.get(), {3}, "a", Loss::kUntold);
+    const auto update = Begin(staged.get(), {3}, "a", Loss::kUnreported);
     staged->Stage(meanwhile, [] {});
   }
   staged->Stage(after, [] {});
-  CHECK(staged->Take(before, &changes) == Taken::kUntold);
+  CHECK(staged->Take(before, &changes) == Taken::kUnreported);
   staged->BeginStep();
   staged->Stage(later, [] {});  // a step has begun, so the one that failed is over
   CHECK(staged->Take(clean, &changes) == Taken::kCurrent);
-  CHECK(staged->Take(meanwhile, &changes) == Taken::kUntold);
-  CHECK(staged->Take(after, &changes) == Taken::kUntold);
+  CHECK(staged->Take(meanwhile, &changes) == Taken::kUnreported);
+  CHECK(staged->Take(after, &changes) == Taken::kUnreported);
   CHECK(staged->Take(later, &changes) == Taken::kCurrent);
   const auto overlapped = Batch({5});
   staged->Stage(overlapped, [] {});
@@ -171,8 +171,8 @@ void LostBatchesAreReadAgain() {
   CHECK(staged->Take(staged_since, &changes) == Taken::kCurrent);
 }
 
-std::shared_ptr<UpdateUnderWay> BeginByBags(StagedRows* staged, const std::string& shard = "a",
-                                            Loss if_dropped = Loss::kUnanswered) {
+std::shared_ptr<PendingUpdate> BeginByBags(StagedRows* staged, const std::string& shard = "a",
+                                           Loss if_dropped = Loss::kUnanswered) {
   RowsOfShard part;
   part.shard = shard;
   part.is_of_bags = true;
@@ -222,7 +222,7 @@ void OtherShardsAreNotAskedForAnew() {
 void RowsOfAnUnansweredUpdateByBagsAreAskedForAnew() {
   auto staged = std::make_shared<StagedRows>();
   std::vector<StagedBatch::Change> changes;
-  for (Loss loss : {Loss::kUnanswered, Loss::kUntold}) {
+  for (Loss loss : {Loss::kUnanswered, Loss::kUnreported}) {
     const auto before = Batch({3}), after = Batch({3}), later = Batch({3});
     staged->Stage(before, [] {});
     BeginByBags(staged.get(), "a", loss);

@@ -137,7 +137,7 @@ class GroupPackGradientsKernel : public SendingKernel {
   Status AskForRows(OpKernelContext* ctx, const std::vector<std::vector<UpdateBlock>>& blocks,
                     Parallel* parallel) const {
     if (served_shards_.empty()) {
-      return SetShared(ctx, num_servers(), std::shared_ptr<UpdateUnderWay>());
+      return SetShared(ctx, num_servers(), std::shared_ptr<PendingUpdate>());
     }
     std::shared_ptr<StagedRows> staged;
     TF_RETURN_IF_ERROR(StagedRowsResource::Find(ctx, &staged));
@@ -160,8 +160,8 @@ class GroupPackGradientsKernel : public SendingKernel {
       }
     }
     const bool is_kept_if_step_ends_well = ctx->output_required(num_servers());
-    const Loss if_dropped = is_kept_if_step_ends_well ? Loss::kUnanswered : Loss::kUntold;
-    const std::shared_ptr<UpdateUnderWay> update =
+    const Loss if_dropped = is_kept_if_step_ends_well ? Loss::kUnanswered : Loss::kUnreported;
+    const std::shared_ptr<PendingUpdate> update =
         staged->Begin(std::move(rows), std::move(memory), if_dropped, parallel);
     for (size_t s = 0; s < of_shards.size(); ++s) {
       if (of_shards[s]->lookups != kRowsAndAsked) continue;

@@ -34,16 +34,16 @@ void StagedRowsResource::Restart(OpKernelContext* ctx) {
 }
 
 Status StagedRowsResource::Find(OpKernelContext* ctx, std::shared_ptr<StagedRows>* rows) {
-  std::shared_ptr<BatchesInTurn> in_turn;
-  return Find(ctx, rows, &in_turn);
+  std::shared_ptr<RequestQueue> queue;
+  return Find(ctx, rows, &queue);
 }
 
 Status StagedRowsResource::Find(OpKernelContext* ctx, std::shared_ptr<StagedRows>* rows,
-                                std::shared_ptr<BatchesInTurn>* in_turn) {
+                                std::shared_ptr<RequestQueue>* queue) {
   tensorflow::core::RefCountPtr<StagedRowsResource> found;
   TF_RETURN_IF_ERROR(FindOrMake(ctx, kResource, &found));
   *rows = found->rows_;
-  *in_turn = found->in_turn_;
+  *queue = found->queue_;
   return Status();
 }
 
@@ -97,10 +97,10 @@ class StageServedRowsKernel : public RequestingKernel {
 
   void ComputeAsync(OpKernelContext* ctx, DoneCallback done) override {
     std::shared_ptr<StagedRows> staged;
-    std::shared_ptr<BatchesInTurn> in_turn;
+    std::shared_ptr<RequestQueue> queue;
     std::vector<RowsOfShard> parts;
     bool has_bags = false;
-    OP_REQUIRES_OK_ASYNC(ctx, StagedRowsResource::Find(ctx, &staged, &in_turn), done);
+    OP_REQUIRES_OK_ASYNC(ctx, StagedRowsResource::Find(ctx, &staged, &queue), done);
     OP_REQUIRES_OK_ASYNC(ctx, ReadParts(ctx, &parts, &has_bags), done);
     auto served = std::make_shared<ServedBatch>();
     served->shards = followed_;
@@ -111,7 +111,7 @@ class StageServedRowsKernel : public RequestingKernel {
     }
     OP_REQUIRES_OK_ASYNC(ctx, SetShared(ctx, num_servers_ + 1, served), done);
     if (served->batch == nullptr) {
-      in_turn->Add(key_, served);
+      queue->Add(key_, served);
       OP_REQUIRES_OK_ASYNC(ctx, AskForNothing(ctx), done);
       return done();
     }
@@ -170,9 +170,9 @@ class TakeServedRowsKernel : public OpKernel {
 
   void Compute(OpKernelContext* ctx) override {
     std::shared_ptr<StagedRows> staged;
-    std::shared_ptr<BatchesInTurn> in_turn;
+    std::shared_ptr<RequestQueue> queue;
     std::shared_ptr<ServedBatch> served;
-    OP_REQUIRES_OK(ctx, StagedRowsResource::Find(ctx, &staged, &in_turn));
+    OP_REQUIRES_OK(ctx, StagedRowsResource::Find(ctx, &staged, &queue));
     OP_REQUIRES_OK(ctx, GetShared(name(), ctx->input(0), &served));
     OP_REQUIRES(ctx, served->requests.size() == static_cast<size_t>(num_servers_),
                 errors::InvalidArgument(name(), ": the batch was staged with requests to ",
@@ -184,10 +184,10 @@ class TakeServedRowsKernel : public OpKernel {
       taken = staged->Take(served->batch, &rows->changes);
       rows->num_shards = served->batch->parts().size();
     } else {
-      rows->sent = in_turn->Take(served, staged->NumWrites(*served->shards));
+      rows->sent = queue->Take(served, staged->NumWrites(*served->shards));
     }
     OP_REQUIRES(
-        ctx, taken != Taken::kUntold,
+        ctx, taken != Taken::kUnreported,
         errors::FailedPrecondition(
             name(),
             ": rows of this batch, which was looked up ahead, have changed since in a way that "
@@ -295,7 +295,7 @@ class KeepServedRowsKernel : public OpKernel {
   }
 
   void Compute(OpKernelContext* ctx) override {
-    std::shared_ptr<UpdateUnderWay> update;
+    std::shared_ptr<PendingUpdate> update;
     OP_REQUIRES_OK(ctx, GetShared(name(), ctx->input(num_servers_), &update));
     const std::vector<std::vector<bool>>& asked = update->asked();
     OP_REQUIRES(
@@ -305,11 +305,11 @@ class KeepServedRowsKernel : public OpKernel {
     auto memory = std::make_shared<std::vector<Tensor>>();
     std::vector<int64_t> taken(num_servers_, kAnswerHeaderBytes);
     for (int i = 0; i < num_servers_; ++i) memory->push_back(ctx->input(i));
-    std::vector<UpdateUnderWay::Answer> answers;
+    std::vector<PendingUpdate::Answer> answers;
     for (size_t s = 0; s < servers_.size(); ++s) {
       const tensorflow::StringPiece bytes = (*memory)[servers_[s]].tensor_data();
-      UpdateUnderWay::Answer answer = {0, bytes.data() + taken[servers_[s]],
-                                       widths_[s] * static_cast<int64_t>(sizeof(float)), memory};
+      PendingUpdate::Answer answer = {0, bytes.data() + taken[servers_[s]],
+                                      widths_[s] * static_cast<int64_t>(sizeof(float)), memory};
       for (bool one : asked[s]) taken[servers_[s]] += one ? answer.row_bytes : 0;
       OP_REQUIRES(ctx, taken[servers_[s]] <= static_cast<int64_t>(bytes.size()),
                   errors::InvalidArgument(name(), ": server ", servers_[s], " sent ", bytes.size(),

@@ -23,7 +23,7 @@ struct ServedBatch {
   std::vector<tensorflow::Tensor> requests;  // to each server
   std::shared_ptr<StagedBatch> batch;        // null: servers are not asked ahead of its step
   std::shared_ptr<const std::vector<std::string>> shards;  // that are followed
-  // Under the lock of the BatchesInTurn:
+  // Under the lock of the RequestQueue:
   bool is_taken = false;
   int64_t num_writes = -1;               // before `sent` came; -1: nothing did
   std::vector<tensorflow::Tensor> sent;  // by the servers, behind an update
@@ -32,7 +32,7 @@ struct ServedBatch {
 // The batches of which servers are not asked ahead, because updates by bags would soon make what
 // they send old. A step asks for what the next step needs, behind its update. Where it could not,
 // or another update has begun since, the next step asks itself.
-class BatchesInTurn {
+class RequestQueue {
  public:
   // A batch waits for its step.
   void Add(const std::string& lookup, const std::shared_ptr<ServedBatch>& batch);
@@ -62,7 +62,7 @@ class StagedRowsResource : public tensorflow::ResourceBase {
                                  std::shared_ptr<StagedRows>* rows);
   static tensorflow::Status Find(tensorflow::OpKernelContext* ctx,
                                  std::shared_ptr<StagedRows>* rows,
-                                 std::shared_ptr<BatchesInTurn>* in_turn);
+                                 std::shared_ptr<RequestQueue>* queue);
 
   // No step of the device is under way.
   static void Restart(tensorflow::OpKernelContext* ctx);
@@ -71,7 +71,7 @@ class StagedRowsResource : public tensorflow::ResourceBase {
 
  private:
   const std::shared_ptr<StagedRows> rows_ = std::make_shared<StagedRows>();
-  const std::shared_ptr<BatchesInTurn> in_turn_ = std::make_shared<BatchesInTurn>();
+  const std::shared_ptr<RequestQueue> queue_ = std::make_shared<RequestQueue>();
 };
 
 // What a step that has taken such a batch does with the rows that came with it.

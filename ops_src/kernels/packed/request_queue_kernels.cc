@@ -23,27 +23,27 @@ std::shared_ptr<ServedBatch> FirstWaiting(std::deque<std::weak_ptr<ServedBatch>>
 
 }  // namespace
 
-void BatchesInTurn::Add(const std::string& lookup, const std::shared_ptr<ServedBatch>& batch) {
+void RequestQueue::Add(const std::string& lookup, const std::shared_ptr<ServedBatch>& batch) {
   std::lock_guard<std::mutex> lock(mutex_);
   FirstWaiting(&waiting_[lookup]);
   waiting_[lookup].push_back(batch);
 }
 
-std::shared_ptr<ServedBatch> BatchesInTurn::Next(const std::string& lookup) {
+std::shared_ptr<ServedBatch> RequestQueue::Next(const std::string& lookup) {
   std::lock_guard<std::mutex> lock(mutex_);
   return FirstWaiting(&waiting_[lookup]);
 }
 
-void BatchesInTurn::Answer(const std::shared_ptr<ServedBatch>& batch, int64_t num_writes,
-                           std::vector<Tensor> rows) {
+void RequestQueue::Answer(const std::shared_ptr<ServedBatch>& batch, int64_t num_writes,
+                          std::vector<Tensor> rows) {
   std::lock_guard<std::mutex> lock(mutex_);
   if (batch->is_taken || num_writes < batch->num_writes) return;
   batch->num_writes = num_writes;
   batch->sent = std::move(rows);
 }
 
-std::vector<Tensor> BatchesInTurn::Take(const std::shared_ptr<ServedBatch>& batch,
-                                        int64_t num_writes) {
+std::vector<Tensor> RequestQueue::Take(const std::shared_ptr<ServedBatch>& batch,
+                                       int64_t num_writes) {
   std::lock_guard<std::mutex> lock(mutex_);
   batch->is_taken = true;
   std::vector<Tensor> sent = std::move(batch->sent);
@@ -73,10 +73,10 @@ class NextServedBatchKernel : public OpKernel {
 
   void Compute(OpKernelContext* ctx) override {
     std::shared_ptr<StagedRows> staged;
-    std::shared_ptr<BatchesInTurn> in_turn;
-    OP_REQUIRES_OK(ctx, StagedRowsResource::Find(ctx, &staged, &in_turn));
+    std::shared_ptr<RequestQueue> queue;
+    OP_REQUIRES_OK(ctx, StagedRowsResource::Find(ctx, &staged, &queue));
     auto asked = std::make_shared<AskedBatch>();
-    asked->batch = in_turn->Next(key_);
+    asked->batch = queue->Next(key_);
     if (asked->batch != nullptr) {
       asked->num_writes = staged->NumWritesWith(num_updates_, *asked->batch->shards);
       if (asked->num_writes < 0) asked->batch.reset();
@@ -104,14 +104,14 @@ class KeepServedBatchKernel : public OpKernel {
 
   void Compute(OpKernelContext* ctx) override {
     std::shared_ptr<StagedRows> staged;
-    std::shared_ptr<BatchesInTurn> in_turn;
+    std::shared_ptr<RequestQueue> queue;
     std::shared_ptr<AskedBatch> asked;
-    OP_REQUIRES_OK(ctx, StagedRowsResource::Find(ctx, &staged, &in_turn));
+    OP_REQUIRES_OK(ctx, StagedRowsResource::Find(ctx, &staged, &queue));
     OP_REQUIRES_OK(ctx, GetShared(name(), ctx->input(num_servers_), &asked));
     if (asked->batch == nullptr) return;
     std::vector<Tensor> rows;
     for (int i = 0; i < num_servers_; ++i) rows.push_back(ctx->input(i));
-    in_turn->Answer(asked->batch, asked->num_writes, std::move(rows));
+    queue->Answer(asked->batch, asked->num_writes, std::move(rows));
   }
 
  private:
