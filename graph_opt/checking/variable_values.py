@@ -10,7 +10,7 @@ import numpy as np
 
 from graph_opt.checking.records import VARIABLE_ELEMENTS, Value, digest_of, value_of
 from graph_opt.compat import tf
-from graph_opt.session.graph_records import translation_of
+from graph_opt.session.features.divided_tables import divided_values
 
 _NAMES = "names.json"
 
@@ -22,8 +22,7 @@ def global_variables(graph: Any) -> List[Any]:
 
 def parts(graph: Any) -> Mapping[str, str]:
     """Variables of which each rank has a part, by the tensors with that part."""
-    found = translation_of(graph).divided
-    return {} if found is None else found.values
+    return divided_values(graph)
 
 
 def divided(graph: Any) -> FrozenSet[str]:

@@ -6,11 +6,11 @@ from typing import AbstractSet, Set
 
 from graph_opt.compat.stateful_ops import HANDLES, PLACEHOLDERS, VARIABLES
 from graph_opt.graph.view import GraphView
+from graph_opt.rules.op_names import GROUP_LOOKUPS
 
 _KEPT = VARIABLES | HANDLES | PLACEHOLDERS
 # Attribute of group lookups that a column scope replaced by larger ones while the model was built.
 _SUPERSEDED = "_superseded_by_graph_opt"
-_GROUP_LOOKUPS = ("GroupEmbeddingLookup", "ResourceGroupEmbeddingLookup")
 
 
 def superseded_lookups(view: GraphView) -> Set[str]:
@@ -20,7 +20,7 @@ def superseded_lookups(view: GraphView) -> Set[str]:
     """
     marked = {
         name
-        for name in view.of_op(*_GROUP_LOOKUPS)
+        for name in view.of_op(*sorted(GROUP_LOOKUPS))
         if view.attribute(name, _SUPERSEDED) is not None
     }
     return dead_nodes(view, marked) if marked else set()

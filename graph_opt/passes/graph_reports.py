@@ -29,11 +29,11 @@ from graph_opt.ops.optimizers import optimizer_specs
 from graph_opt.ops.stage_spec import KIND_IO, KIND_PREFETCH, has_spec, spec_of
 from graph_opt.passes.dead_nodes import dead_nodes
 from graph_opt.passes.fusion.group_nodes import FUSED
-from graph_opt.passes.fusion.placements import PLACEMENTS
 from graph_opt.passes.io_stages import BATCH_SOURCES, BUFFER_PUT, BUFFER_TAKE, stage_puts
 from graph_opt.passes.pass_state import PassState
 from graph_opt.passes.prefetch.fetch_guard import is_guard
 from graph_opt.passes.report_entries import lookup_outcome, stage_report
+from graph_opt.passes.table_kinds import FUSED_LOOKUPS, FUSED_UPDATES
 from graph_opt.reporting.outcomes import (
     DEFERRED_PART,
     FUSED_PART,
@@ -48,10 +48,8 @@ from graph_opt.rules import find_lookups
 from graph_opt.rules.lookup import Lookup
 from graph_opt.rules.op_names import VARIABLES
 
-_LOOKUPS = tuple(op for placement in PLACEMENTS for op in placement.lookup_ops)
 _GRADIENTS = ("GroupEmbeddingGrad",)
-_UPDATES = tuple(op for placement in PLACEMENTS for op in placement.update_ops)
-FUSED_OPS = frozenset((*_LOOKUPS, *_GRADIENTS, *_UPDATES))
+FUSED_OPS = frozenset((*FUSED_LOOKUPS, *_GRADIENTS, *FUSED_UPDATES))
 """The ops that do the work of several lookups, gradients or updates."""
 _NOTHING_ASKED = "neither {} is set".format(" nor ".join(SWITCHES))
 
@@ -62,7 +60,7 @@ def is_rewritten(graph_def: Any) -> bool:
 
 
 def _is_of_rewrite(node: Any) -> bool:
-    return FUSED in node.attr if node.op in _LOOKUPS else _is_prefetch(node)
+    return FUSED in node.attr if node.op in FUSED_LOOKUPS else _is_prefetch(node)
 
 
 def _is_prefetch(node: Any) -> bool:
@@ -185,7 +183,7 @@ def _idle(view: GraphView, lookups: Tuple[Lookup, ...]) -> Set[str]:
         for reader in view.readers(table)
         if _is_update(view.op(reader)) and view.attribute(reader, FUSED) is None
     }
-    replaced -= set(view.of_op(*_UPDATES))
+    replaced -= set(view.of_op(*FUSED_UPDATES))
     replaced |= {
         lookup.output.node
         for lookup in lookups
@@ -202,7 +200,7 @@ def _is_update(op: str) -> bool:
 def _tables_updated(view: GraphView, wanted: Callable[[str], bool] = lambda name: True) -> Set[str]:
     """Names of the variables that fused updates write, or those that are wanted."""
     updated: Set[str] = set()
-    for name in view.of_op(*_UPDATES):
+    for name in view.of_op(*FUSED_UPDATES):
         if not wanted(name):
             continue
         shards = view.attribute(name, "num_shards")
@@ -234,11 +232,11 @@ def _numbers(view: GraphView, name: str, key: str) -> List[int]:
 
 
 def _fused(view: GraphView, idle: Set[str]) -> Iterator[FusedLookup]:
-    updated = _tables_updated(view) | _named_by(view, _UPDATES)
+    updated = _tables_updated(view) | _named_by(view, FUSED_UPDATES)
     deferred = _tables_updated(view, lambda name: _is_moved_late(view, name))
     averaged = _tables_updated(view, lambda name: _is_set(view, name, "averaged"))
     trained = _named_by(view, _GRADIENTS)
-    for name in view.of_op(*_LOOKUPS):
+    for name in view.of_op(*FUSED_LOOKUPS):
         if view.attribute(name, FUSED) is None or name in idle:
             continue
         tables = _texts(view, name, "table_names")

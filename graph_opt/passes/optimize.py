@@ -17,7 +17,7 @@ from graph_opt.passes.micro_batches.micro_batches import micro_batches
 from graph_opt.passes.pass_state import PassState
 from graph_opt.passes.pipeline.pipeline_dense import pipeline_dense
 from graph_opt.passes.prefetch.async_embedding import async_embedding
-from graph_opt.passes.prefetch.exact_rows import exact_rows
+from graph_opt.passes.prefetch.exact.exact_rows import exact_rows
 from graph_opt.passes.prefetch.smart_stage import smart_stage
 from graph_opt.passes.prefetch.staleness import note_updates, sample_lookups
 from graph_opt.passes.protect_gathers import protect_gathers

@@ -62,6 +62,13 @@ PACKED_UPDATES = frozenset(["GroupEmbeddingApplyPacked", "ResourceGroupEmbedding
 EXCHANGE_GATHERS = frozenset(["ExchangeGather", "ResourceExchangeGather"])
 EXCHANGE_COMBINE = "ExchangeCombine"
 EXCHANGE_WEIGHTS_GRAD = "ExchangeCombineWeightsGrad"
+GROUP_READERS = {
+    **dict.fromkeys(GROUP_LOOKUPS, ""),
+    **dict.fromkeys(GROUP_GATHERS, "Packed"),
+    **dict.fromkeys(EXCHANGE_GATHERS, "Exchanged"),
+}
+"""Ops that read rows of several tables, their argument `tables`; as the op is called that brings
+these rows to date: `GroupEmbeddingBring{}ToDate`."""
 # What finds the rows of an exchange that have changed since they were sent.
 EXCHANGE_CHANGES = frozenset(["ExchangeChangedRows", "ResourceExchangeChangedRows"])
 # What carries the messages of an exchange.

@@ -1,12 +1,8 @@
 """What a fetch by an original name means in an optimized graph.
 
+- What a feature has another name for: that (session/features/).
 - The result of a fused lookup: the output of the op that replaces it, read by the next lines.
-- A variable whose update is deferred, as a whole: a read that waits until all rows are up to date.
-- A variable of which this rank has a part: what is assigned to it, or all of it, with the rows of
-  other ranks, once the step has run. Of what is fed to be assigned, this rank's rows are fed.
 - A boundary tensor: the output of the stage's take, which is the value for main's current batch.
-- In a step that trains on micro-batches, what these compute: their results, summed or joined.
-- In a step that leaves its updates to a stage: see pipelined_steps.py.
 - Any other tensor of the prefetch region, and what depends on one: computed anew from main's batch,
   or refused where something else decides its value, such as a table.
 - Anything else: itself.
@@ -20,7 +16,6 @@ from typing import (
     Any,
     Callable,
     Deque,
-    Dict,
     Iterable,
     List,
     NamedTuple,
@@ -28,16 +23,13 @@ from typing import (
     Set,
 )
 
-import numpy as np
-
 from graph_opt.compat import tf
 from graph_opt.graph.operations import operations_behind
 from graph_opt.passes.prefetch.batch_copies import NotOfBatch
 from graph_opt.passes.prefetch.fetch_guard import is_guard
-from graph_opt.passes.shard_tables.divided_variables import DividedVariables
 from graph_opt.passes.translation import Translation
 from graph_opt.session.batch_values import BatchValues
-from graph_opt.session.pipelined_steps import PipelinedSteps
+from graph_opt.session.features.listed import features_in
 
 _MAX_NEIGHBOURS_NAMED = 4
 _MAX_OPERATIONS_SEARCHED = 2000
@@ -66,19 +58,17 @@ class FetchMap:
     Args:
       graph: The optimized graph.
       translation: What its names stand for; `UNCHANGED` for a graph that was not optimized.
+
+    Attributes:
+      features: What has other names for tensors, or more to run.
     """
 
     def __init__(self, graph: Any, translation: Translation) -> None:
         self._graph = graph
         self._substitutes = translation.substitutes
-        self._up_to_date = translation.up_to_date
-        self._divided = translation.divided or DividedVariables()
+        self.features = [feature(graph, part) for feature, part in features_in(translation)]
         self._taken = translation.taken
         self._prefetched = translation.prefetched
-        self._while_training = translation.while_training
-        self._pipelined = PipelinedSteps(graph, translation.pipelined)
-        self._side_targets = translation.exact.side_targets if translation.exact is not None else {}
-        self._micro_batches = translation.micro_batches and translation.micro_batches + "/"
         self._groups = translation.summed_batches and translation.summed_batches + "_io"
         self._of_batch = BatchValues(graph, translation)
         self._boundary_operations = {name.rpartition(":")[0] for name in self._taken}
@@ -104,28 +94,27 @@ class FetchMap:
         """
         for tensor in feeds:
             self.check_feed(tensor)
-        named = self._computed([self._in_main(tensor) for tensor in fetches], self._exists_ahead)
-        fetched = [self._pipelined.fetched(tensor) for tensor in named]
-        run = [each for target in targets for each in self._pipelined.run(self.run(target))]
-        run += dict.fromkeys(self.side_targets(fetches))
+        fetched = self._computed([self._in_main(each) for each in fetches], self._exists_ahead)
+        run = [each for target in targets for each in self._run_instead(target)]
+        for feature in self.features:
+            run += dict.fromkeys(feature.acting(fetches))
         reached = operations_behind([tensor.op for tensor in fetched] + run, feeds)
         if _run_ahead(reached):
             fetched = self._computed(
                 fetched, lambda tensor: _run_ahead(operations_behind([tensor.op], feeds))
             )
             reached = operations_behind([tensor.op for tensor in fetched] + run, feeds)
-        if self.trains_on_micro_batches(reached):
-            fetched = [self.while_training(tensor) for tensor in fetched]
-            reached = operations_behind([tensor.op for tensor in fetched] + run, feeds)
-        if self._pipelined.train(reached):
-            given = [tensor.op for tensor in fetches] + targets
-            self._pipelined.check(operations_behind(given, feeds), reached)
-            fetched = [self._pipelined.while_training(tensor) for tensor in fetched]
-            reached = operations_behind([tensor.op for tensor in fetched] + run, feeds)
-        of_writers = self._side_targets_of(reached)
-        if of_writers:
-            run += of_writers
-            reached = operations_behind([tensor.op for tensor in fetched] + run, feeds)
+
+        def given() -> AbstractSet[Any]:
+            return operations_behind([tensor.op for tensor in fetches] + targets, feeds)
+
+        for feature in self.features:
+            before = fetched
+            fetched = feature.fetched_in_step(fetched, reached, given)
+            more = feature.side_targets(reached)
+            if fetched is not before or more:
+                run += more
+                reached = operations_behind([tensor.op for tensor in fetched] + run, feeds)
         return Resolved(fetched, run, feeds, reached)
 
     def fetched(self, tensor: Any) -> Any:
@@ -139,15 +128,12 @@ class FetchMap:
 
     def _in_main(self, tensor: Any) -> Any:
         """What main has in place of a tensor; the tensor itself if that is nothing."""
-        if tensor.name in self._divided.assigned:
-            return self._graph.get_tensor_by_name(self._divided.assigned[tensor.name])
-        if tensor.name in self._divided.values:
-            variable = self._divided.named(self._divided.values[tensor.name])
-            return self._graph.get_tensor_by_name(variable.keys + "/start:0")
+        for feature in self.features:
+            name = feature.in_main(tensor.name)
+            if name is not None:
+                return self._graph.get_tensor_by_name(name)
         if tensor.name in self._substitutes:
             tensor = self._graph.get_tensor_by_name(self._substitutes[tensor.name])
-        if tensor.name in self._up_to_date:
-            return self._graph.get_tensor_by_name(self._up_to_date[tensor.name])
         take = self._taken.get(tensor.name)
         return tensor if take is None else self._graph.get_tensor_by_name(take)
 
@@ -167,6 +153,13 @@ class FetchMap:
     def _exists_ahead(self, tensor: Any) -> bool:
         return self._is_prefetched(tensor.name)
 
+    def _run_instead(self, target: Any) -> List[Any]:
+        """The operations to run in place of one."""
+        run = [self.run(target)]
+        for feature in self.features:
+            run = [each for operation in run for each in feature.run_instead(operation)]
+        return run
+
     def run(self, operation: Any) -> Any:
         """The operation to run in place of `operation`.
 
@@ -184,16 +177,6 @@ class FetchMap:
             raise self._refusal("run", operation.name, operation, _NOT_ITS_OWN)
         return operation
 
-    def trains_on_micro_batches(self, reached: Iterable[Any]) -> bool:
-        """Whether a step that runs these operations divides its batch."""
-        scope = self._micro_batches
-        return bool(scope) and any(operation.name.startswith(scope) for operation in reached)
-
-    def while_training(self, tensor: Any) -> Any:
-        """The tensor to fetch in place of `tensor` in such a step."""
-        name = self._while_training.get(tensor.name)
-        return tensor if name is None else self._graph.get_tensor_by_name(name)
-
     def check_feed(self, tensor: Any) -> None:
         """Refuses a feed that the prefetch threads or the readers of a tensor would never see.
 
@@ -201,21 +184,11 @@ class FetchMap:
           tf.errors.InvalidArgumentError: The tensor belongs to prefetch, is the result of a fused
             lookup, or is a variable whose update is deferred.
         """
-        if tensor.name in self._divided.unread or tensor.name in self._divided.values:
-            raise tf.errors.InvalidArgumentError(
-                None,
-                tensor.op,
-                "cannot feed '{}': ranks have different rows of this variable, and do not read "
-                "this tensor. Load a whole value with Variable.load".format(tensor.name),
-            )
-        if tensor.name in self._up_to_date:
-            raise tf.errors.InvalidArgumentError(
-                None,
-                tensor.op,
-                "cannot feed '{}': it is the value of a variable whose rows are updated when they "
-                "are read, and its readers do not read this tensor. Load the value into the "
-                "variable, or set group_embedding_options.adam to stock".format(tensor.name),
-            )
+        for feature in self.features:
+            refusal = feature.refusal_of_feed(tensor.name)
+            if refusal:
+                text = "cannot feed '{}': {}".format(tensor.name, refusal)
+                raise tf.errors.InvalidArgumentError(None, tensor.op, text)
         if tensor.name in self._substitutes and not self.is_pulled(tensor.name):
             raise tf.errors.InvalidArgumentError(
                 None,
@@ -244,61 +217,24 @@ class FetchMap:
         Raises:
           tf.errors.InvalidArgumentError: It is assigned to a divided variable and is not whole.
         """
-        name = self._divided.fed.get(tensor.name)
-        if name is None:
-            return value
-        variable = self._divided.named(name)
-        whole = np.asarray(value)
-        if whole.shape != variable.shape:
-            raise tf.errors.InvalidArgumentError(
-                None,
-                tensor.op,
-                "cannot feed '{}' with shape {}: need the whole variable '{}', of shape {}, of "
-                "which each rank takes its rows".format(
-                    tensor.name, list(whole.shape), name, list(variable.shape)
-                ),
-            )
-        return whole[variable.rows.keys(variable.rank)]
+        for feature in self.features:
+            value = feature.fed_value(tensor, value)
+        return value
 
-    def divided_among(self, fetches: Sequence[Any]) -> Dict[int, str]:
-        """Which of these have a part of a variable: their places, and its name."""
-        values, assigned = self._divided.values, self._divided.assigned
-        if not values:
-            return {}
-        names = {place: tensor.name for place, tensor in enumerate(fetches)}
-        return {
-            place: values[name]
-            for place, name in names.items()
-            if name in values and name not in assigned
-        }
+    def results(self, session: Any, fetches: Sequence[Any], values: List[Any]) -> List[Any]:
+        """The results of a step, given what it fetched for them."""
+        for feature in self.features:
+            values = feature.results(session, fetches, values)
+        return values
 
-    def side_targets(self, fetches: Sequence[Any]) -> List[Any]:
-        """The operations of fetched tensors that other tensors stand in for, but which act."""
-        values = self._divided.values
-        return [tensor.op for tensor in fetches if tensor.name in values] if values else []
+    def refuse_compiled(self, fetches: Sequence[Any]) -> None:
+        """Refuses what a compiled or partial step cannot fetch.
 
-    def _side_targets_of(self, reached: AbstractSet[Any]) -> List[Any]:
-        """What tells a worker what the step writes, of rows that batches wait with."""
-        names = {
-            self._side_targets[each.name]: None
-            for each in reached
-            if each.name in self._side_targets
-        }
-        return [self._graph.get_operation_by_name(name) for name in names]
-
-    def part_fetched(self, tensor: Any) -> Exception:
-        """The error for a step that is compiled, and so cannot ask other ranks for rows."""
-        name = self._divided.values[tensor.name]
-        variable = self._divided.named(name)
-        return tf.errors.InvalidArgumentError(
-            None,
-            tensor.op,
-            "cannot fetch '{}' in a compiled or partial step: the variable '{}' is divided among "
-            "{} ranks, and this one has {} of its {} rows. Fetch it with session.run, which gets "
-            "the rows of all ranks".format(
-                tensor.name, name, variable.rows.num_ranks, variable.local_rows, variable.shape[0]
-            ),
-        )
+        Raises:
+          tf.errors.InvalidArgumentError: It would be a part of a divided variable.
+        """
+        for feature in self.features:
+            feature.refuse_compiled(fetches)
 
     def _is_prefetched(self, name: str) -> bool:
         return name in self._prefetched or name.rpartition(":")[0] in self._prefetched

@@ -6,7 +6,7 @@ from typing import Any, List, Optional, Sequence
 
 from graph_opt.compat import tf
 from graph_opt.compat.callables import raw_session
-from graph_opt.session.flush_deferred import flush_deferred
+from graph_opt.session.features.deferred_rows import flush_deferred
 from graph_opt.session.hook_fetches import fetched_by
 from graph_opt.session.installed_config import checked_options, effective_config
 from graph_opt.session.optimization import optimize_training_graph

@@ -13,7 +13,8 @@ from graph_opt.inspect.dump import dump_graph, is_wanted
 from graph_opt.passes.optimize import plan
 from graph_opt.passes.translation import Translation
 from graph_opt.reporting.report import Report
-from graph_opt.session.divided_tables import note_divided, with_ranks
+from graph_opt.session.features.divided_tables import with_ranks
+from graph_opt.session.features.listed import features_in
 from graph_opt.session.graph_records import note_rewritten, note_unchanged
 from graph_opt.session.graph_use import refuse_if_run
 from graph_opt.session.late_nodes import watch_growth
@@ -84,7 +85,8 @@ def optimize_live_graph(graph: Any, request: OptimizationRequest, target: str = 
     else:
         note_rewritten(graph, translation, report, request.asked)
         watch_growth(graph)
-        note_divided(graph, translation)
+        for feature, part in features_in(translation):
+            feature.graph_rewritten(graph, part)
     return report
 
 

@@ -17,13 +17,12 @@ from graph_opt.export.built_edges import BuiltEdges
 from graph_opt.graph.operations import operations_behind
 from graph_opt.passes.stock_copy import CannotCopy
 from graph_opt.passes.translation import Translation
+from graph_opt.session.features.listed import features_in
 from graph_opt.session.fetch_map import FetchMap, Resolved
 from graph_opt.session.optimization import is_training_step
 from graph_opt.session.stage_reach import StageReach
 from graph_opt.session.stock_graph import StockFetches, stock_graph
 
-_TRAINS_DEFERRED = "it trains tables whose rows are moved when they are read"
-_TRAINS_AHEAD = "it trains tables whose rows are read ahead"
 _TAKES_BATCH = "it takes a batch that is read ahead, from '{}'"
 _MOST_NAMED = 4
 
@@ -46,10 +45,10 @@ class PartialSteps(FetchMap):
     def __init__(self, graph: Any, translation: Translation) -> None:
         super().__init__(graph, translation)
         self._live, self._names = graph, translation
-        self._is_deferred = translation.deferred is not None
-        self._is_noted = translation.exact is not None or bool(translation.measured)
+        found = features_in(translation)
+        self._must_train_here = [each.not_as_built for each, _ in found if each.not_as_built]
         # All parts of a partial run must be of the same graph, whatever they fetch.
-        self._is_simple = not (self._is_deferred or self._is_noted or translation.taken)
+        self._is_simple = not (self._must_train_here or translation.taken)
         self._built: Optional[BuiltEdges] = None
         self._reach = StageReach(graph)
 
@@ -113,14 +112,17 @@ class PartialSteps(FetchMap):
         source, _ = self._reach.prefetch_source(found.reached)
         if source:
             raise CannotCopy(_TAKES_BATCH.format(source))
-        if is_training_step(found.reached) and (self._is_deferred or self._is_noted):
-            raise CannotCopy(_TRAINS_DEFERRED if self._is_deferred else _TRAINS_AHEAD)
+        if self._must_train_here and is_training_step(found.reached):
+            raise CannotCopy(self._must_train_here[0])
         return found
 
     def _current(self, tensor: Any) -> Any:
         """The value of a variable once its rows are up to date, for that of the variable."""
-        name = self._names.up_to_date.get(tensor.name)
-        return tensor if name is None else self._live.get_tensor_by_name(name)
+        for feature in self.features:
+            name = feature.in_built_graph(tensor.name)
+            if name is not None:
+                return self._live.get_tensor_by_name(name)
+        return tensor
 
     def _is_fused(self, tensor: Any) -> bool:
         return tensor.name in self._names.substitutes and not self.is_pulled(tensor.name)

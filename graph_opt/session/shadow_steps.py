@@ -20,12 +20,14 @@ from graph_opt.compat import tf
 from graph_opt.compat.callables import is_direct_session
 from graph_opt.compat.sessions import Given, Prepared, RunPrepared, share_session
 from graph_opt.config.options import session_options
+from graph_opt.passes.micro_batches.micro_batch_names import MicroBatchNames
 from graph_opt.passes.stock_copy import CannotCopy
 from graph_opt.passes.translation import UNCHANGED
 from graph_opt.reporting.stderr import say
 from graph_opt.reporting.warnings_given import warn_once
 from graph_opt.runtime.lock_step import go_in_lock_step
 from graph_opt.session.compared_tensors import Pair
+from graph_opt.session.features.listed import features_in
 from graph_opt.session.graph_records import note_grown, translation_of
 from graph_opt.session.optimization import is_training_graph
 from graph_opt.session.partial_steps import fetch_map_of
@@ -170,11 +172,11 @@ class ShadowSteps:
         graph = session.graph
         translation = translation_of(graph)
         try:
-            if translation.divided is not None or translation.summed_batches:
-                what = "tables are divided among ranks"
-                if translation.summed_batches:
-                    what = "a training step uses several batches"
-                raise CannotCopy(what)
+            if translation.summed_batches:
+                raise CannotCopy("a training step uses several batches")
+            for feature, _ in features_in(translation):
+                if feature.not_shadowed:
+                    raise CannotCopy(feature.not_shadowed)
             names = fetch_map_of(graph, translation)
             parts = StepParts(given, step.fetches, step.targets)
             plan = shadowed_step(graph, translation, names, stock_graph(graph), parts)
@@ -244,7 +246,8 @@ class ShadowSteps:
             return "{}; first {}{}{}".format(
                 text, cause.difference, _of_tables(cause.tables), _by(passes)
             )
-        if first.name in translation.while_training:
+        divided = translation.part(MicroBatchNames)
+        if divided is not None and first.name in divided.results:
             return text + _by(("micro_batches",))
         if first in plan.lookups:
             return text + _of_tables(tables_behind(first.stock, shadow.feeds))

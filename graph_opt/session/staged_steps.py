@@ -12,27 +12,24 @@ from graph_opt.passes.translation import Translation
 from graph_opt.report_page.graph_report import GraphReport
 from graph_opt.session import graph_use
 from graph_opt.session.chosen_stages import ChosenStages
+from graph_opt.session.features.listed import SessionHooks
 from graph_opt.session.fetch_map import FetchMap
-from graph_opt.session.flush_deferred import flush_deferred, note_open
 from graph_opt.session.graph_page import graph_report
 from graph_opt.session.graph_records import translation_of
 from graph_opt.session.input_watch import InputWatch
 from graph_opt.session.installed_config import checked_options, effective_config
 from graph_opt.session.late_nodes import has_no_late_nodes, rewrite_late_nodes
-from graph_opt.session.lost_rows import LostRows
 from graph_opt.session.optimization import is_training_step, optimize_before_first_run
 from graph_opt.session.partial_steps import fetch_map_of
 from graph_opt.session.shadow_steps import ShadowSteps, shadow_steps
 from graph_opt.session.stage_reach import StageReach
 from graph_opt.session.stage_threads import StageThreads
-from graph_opt.session.staleness_sampler import StalenessSampler
 from graph_opt.session.step import Step
 from graph_opt.session.step_count import count_step
 from graph_opt.session.step_listeners import tell_of_step
 from graph_opt.session.step_options import StepOptions
 from graph_opt.session.step_recording import RecordedSession
 from graph_opt.session.untrained_graph import UntrainedGraph
-from graph_opt.sharding.table_savers import whole_value
 from graph_opt.strategy.data_parallel_graph import give_first_values
 
 _MAX_CACHED_STEPS = 512
@@ -61,7 +58,7 @@ class StagedSteps(RecordedSession):
         self._reach: Optional[StageReach] = None
         self._fetch_map: Optional[FetchMap] = None
         self._translation: Optional[Translation] = None
-        self._sampler, self._lost_rows = StalenessSampler(self), LostRows(self)
+        self._hooks = SessionHooks(self)
         self._untrained: Optional[UntrainedGraph] = None
         self._shadow: Optional[ShadowSteps] = None
         self._input = InputWatch(self)
@@ -100,10 +97,11 @@ class StagedSteps(RecordedSession):
                 self.within_limit(self._prepare_stages, step, feeds, values)
             if step.trains:
                 count_step()
-            self._lost_rows.before_step(step, self.within_limit)
-            self._sampler.before_step(step, self.within_limit)
+            for hooks in self._hooks:
+                hooks.before_step(step, self.within_limit)
         else:
-            self._refuse_whole_tables(fetches)
+            assert self._fetch_map is not None
+            self._fetch_map.refuse_compiled(fetches)
         return step.fetches, step.targets, step.feeds
 
     def _step_of(self, *given: Elements, is_partial: bool = False) -> Step:
@@ -161,8 +159,9 @@ class StagedSteps(RecordedSession):
     ) -> None:
         """Notes rows and works that are done with; starts stages that gave weights for nothing."""
         self._input.after_step(error, self._step_of, given, is_partial)
-        if self._lost_rows.matter:
-            self._lost_rows.after_step(self._step_of(*given, is_partial=is_partial), error)
+        for hooks in self._hooks:
+            if hooks.matter:
+                hooks.after_step(self._step_of(*given, is_partial=is_partial), error)
         if error is not None:
             self._threads.note_failed_step(self, error)
 
@@ -180,9 +179,7 @@ class StagedSteps(RecordedSession):
     def fetched_values(self, fetches: Elements, values: List[Any]) -> List[Any]:
         """The results of a step, with whole tables in the place of parts."""
         assert self._fetch_map is not None
-        divided = self._fetch_map.divided_among(fetches)
-        whole = {name: whole_value(self, name) for name in set(divided.values())}
-        return [whole.get(divided.get(place, ""), value) for place, value in enumerate(values)]
+        return self._fetch_map.results(self, fetches, values)
 
     def knows_graph(self) -> bool:
         """Whether all users of deferred and of divided variables are known."""
@@ -198,7 +195,7 @@ class StagedSteps(RecordedSession):
             self._translation = translation
             self._fetch_map = fetch_map_of(graph, translation)
             self._steps.clear()
-            self._lost_rows.learn_graph()
+            self._hooks.learn_graph(translation)
 
     def close(self) -> None:
         """Brings rows to date that outlive the session, ends its threads and closes it.
@@ -208,9 +205,8 @@ class StagedSteps(RecordedSession):
             failed.
         """
         failed = self._threads.stop_all(self)
-        self._sampler.before_close()
-        if self._ran:
-            flush_deferred(self)
+        for hooks in self._hooks if self._ran else ():
+            hooks.before_close()
         super().close()
         if failed is not None:
             raise failed
@@ -234,7 +230,8 @@ class StagedSteps(RecordedSession):
         self._untrained.first_run(self)
         self._shadow = shadow_steps(self, self._wanted_config)
         self._ran = True
-        note_open(self)
+        for hooks in self._hooks:
+            hooks.first_run()
 
     def _resolve(
         self, given: Sequence[Elements], is_partial: bool, elements: Tuple[Any, ...]
@@ -259,15 +256,9 @@ class StagedSteps(RecordedSession):
             resets=self._reach.reset_by(reached) | pipeline.resets,
             pipeline=pipeline,
             trains=bool(pipeline.trains) or is_training_step(reached),
-            may_sample=self._sampler.may_sample(reached),
-            loses_rows=self._lost_rows.may_lose(reached),
+            concerns=frozenset(type(each) for each in self._hooks if each.concern(reached)),
             given=elements,
         )
-
-    def _refuse_whole_tables(self, fetches: Elements) -> None:
-        assert self._fetch_map is not None
-        for place in self._fetch_map.divided_among(fetches):
-            raise self._fetch_map.part_fetched(fetches[place])
 
     def _prepare_stages(self, step: Step, feeds: Sequence[Any], values: Sequence[Any]) -> None:
         assert self._reach is not None

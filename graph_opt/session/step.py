@@ -24,8 +24,7 @@ class Step:
       resets: Stages whose input the step initializes, or whose variables it changes.
       pipeline: What the step means to stages that apply gradients.
       trains: Whether the step updates variables by gradients.
-      may_sample: Whether it is one of those of which some tell how old their rows are.
-      loses_rows: Whether it writes tables whose rows batches may be waiting with.
+      concerns: Which hooks of features it is for (`StepHooks.concern`).
       given: The original elements, kept alive so that no other object reuses their ids.
     """
 
@@ -39,6 +38,5 @@ class Step:
     resets: FrozenSet[str]
     pipeline: PipelineUse
     trains: bool
-    may_sample: bool
-    loses_rows: bool
+    concerns: FrozenSet[type]
     given: Tuple[Any, ...]

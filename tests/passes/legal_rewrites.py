@@ -12,8 +12,14 @@ from graph_opt.compat.op_definitions import op_definition
 from graph_opt.config.options import SessionOptions
 from graph_opt.graph.rewrite import apply_to_graph_def
 from graph_opt.graph.view import GraphView, TensorRef
+from graph_opt.passes.fusion.deferred import DeferredVariables
+from graph_opt.passes.micro_batches.micro_batch_names import MicroBatchNames
 from graph_opt.passes.optimize import Planned, plan
+from graph_opt.passes.pipeline.pipelined_names import PipelinedNames
+from graph_opt.passes.prefetch.exact.exact_tables import ExactTables
+from graph_opt.passes.prefetch.measured_lookups import Sampling
 from graph_opt.passes.prefetch.verify_stages import verify_stages
+from graph_opt.passes.shard_tables.divided_variables import DividedVariables
 from graph_opt.passes.translation import Translation
 
 # Attributes of graph_opt's own ops that passes set; all else of a user's node stays.
@@ -84,25 +90,31 @@ def texts_of(translation: Translation) -> Iterator[str]:
     """All tensors and nodes of the rewritten graph that names stand for."""
     yield from translation.substitutes.values()
     yield from translation.taken.values()
-    yield from translation.up_to_date.values()
-    yield from translation.while_training.values()
-    for stage in translation.sampled:
-        yield from (stage.first, stage.missed, stage.squares, stage.measured)
-    if translation.exact is not None:
-        yield from translation.exact.side_targets.values()
-        for again in translation.exact.read_again:
-            yield from again
-    if translation.pipelined is not None:
-        yield translation.pipelined.push
+    for part in translation.parts:
+        if isinstance(part, DeferredVariables):
+            yield from part.up_to_date.values()
+        elif isinstance(part, MicroBatchNames):
+            yield from part.results.values()
+        elif isinstance(part, Sampling):
+            for stage in part.stages:
+                yield from (stage.first, stage.missed, stage.squares, stage.measured)
+        elif isinstance(part, ExactTables):
+            yield from part.side_targets.values()
+            for again in part.read_again:
+                yield from again
+        elif isinstance(part, PipelinedNames):
+            yield part.push
+        else:
+            assert isinstance(part, DividedVariables), part
 
 
 def comparable(translation: Translation) -> Translation:
     """The translation with refusals as what they say, since exceptions are never equal."""
-    exact = translation.exact
+    exact = translation.part(ExactTables)
     if exact is None:
         return translation
     told: Any = {node: refusal.to_dict() for node, refusal in exact.refused.items()}
-    return dataclasses.replace(translation, exact=dataclasses.replace(exact, refused=told))
+    return translation.with_part(dataclasses.replace(exact, refused=told))
 
 
 def require_translation(translation: Translation, view: GraphView) -> None:
@@ -147,7 +159,7 @@ def require_legal_rewrite(graph_def: Any, options: SessionOptions) -> Planned:
     results = [apply_to_graph_def(graph, *one.rewrites) for graph, one in zip(graphs, planned)]
     assert same(*map(without_defaults, results))
     assert comparable(planned[0].translation) == comparable(planned[1].translation)
-    divided = planned[0].translation.divided is not None
+    divided = planned[0].translation.part(DividedVariables) is not None
     require_kept(graph_def, results[0], divided)
     require_translation(planned[0].translation, require_legal(results[0], divided))
     require_report(planned[0].report)

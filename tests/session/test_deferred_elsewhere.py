@@ -17,7 +17,7 @@ import pytest
 import graph_opt
 from graph_opt.compat import tf
 from graph_opt.reporting.warnings_given import warnings_about
-from graph_opt.session.flush_deferred import flush_deferred
+from graph_opt.session.features.deferred_rows import flush_deferred
 from tests.forked_programs import run_script
 from tests.session.deferred_model import (
     DeferredModel,

@@ -12,7 +12,7 @@ import pytest
 import graph_opt
 from graph_opt.compat import tf
 from graph_opt.compat.sessions import session_config
-from graph_opt.passes.prefetch import served_rows
+from graph_opt.passes.prefetch.exact import served_rows
 from tests.optimizer_models import STOCK
 from tests.session import test_served_rows as served
 from tests.session.parameter_servers import cluster

@@ -93,10 +93,13 @@ class DeferredVariables:
     Attributes:
       variables: One for each shard.
       all_to_date: A node that brings all rows of all of them to date.
+      up_to_date: Maps tensors with the whole value of a variable, of which rows may be behind, to
+        that value once all rows are current.
     """
 
     variables: Tuple[DeferredVariable, ...]
     all_to_date: str
+    up_to_date: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 def deferred_variable(view: GraphView, update: SparseUpdate) -> DeferredVariable:

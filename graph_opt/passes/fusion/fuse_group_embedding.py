@@ -39,13 +39,13 @@ from graph_opt.passes.fusion.dense_readers import dense_readers
 from graph_opt.passes.fusion.group_nodes import FUSED, Columns
 from graph_opt.passes.fusion.groups import LookupGroup
 from graph_opt.passes.fusion.outcome import fused_lookups
-from graph_opt.passes.fusion.placements import PLACEMENTS
 from graph_opt.passes.fusion.plan import FusionPlan, FusionPlanner, LeftOut
 from graph_opt.passes.fusion.row_gradients import write_rows_of_gradient
 from graph_opt.passes.fusion.sent_gradients import SentGradient
 from graph_opt.passes.fusion.updated_tables import UpdateGroup
 from graph_opt.passes.pass_state import PassState
 from graph_opt.passes.protect_gathers import exposed_reads
+from graph_opt.passes.table_kinds import FUSED_LOOKUPS
 from graph_opt.passes.unused_gradients import unused_gradients
 from graph_opt.reporting.outcomes import DenseReader, FusedLookup
 from graph_opt.reporting.tables import counted
@@ -67,9 +67,8 @@ def fuse_group_embedding(state: PassState, options: SessionOptions) -> PassState
     wanted = options.group_embedding
     if wanted is None:
         return state
-    ops = (op for placement in PLACEMENTS for op in placement.lookup_ops)
     refuse_again(
-        marked(state.view, FUSED, *ops),
+        marked(state.view, FUSED, *FUSED_LOOKUPS),
         "the graph's lookups were fused before (node '{}'): group embedding is",
     )
     fetched = frozenset(TensorRef.parse(name) for name in options.fetched)
@@ -101,15 +100,13 @@ def fuse_group_embedding(state: PassState, options: SessionOptions) -> PassState
             continue
         readers = fusion.dense_readers(fused.view)
         freed = [read.gather for read in exposed_reads(state.view) if read.reduction in dead]
-        fused = dataclasses.replace(
-            fused.without(dead),
-            translation=dataclasses.replace(
-                fused.translation.with_dead(dead),
-                substitutes={**fused.translation.substitutes, **fusion.substitutes},
-                up_to_date=fusion.to_date.up_to_date,
-                deferred=fusion.deferred,
-            ),
+        translation = dataclasses.replace(
+            fused.translation.with_dead(dead),
+            substitutes={**fused.translation.substitutes, **fusion.substitutes},
         )
+        if fusion.deferred is not None:
+            translation = translation.with_part(fusion.deferred)
+        fused = dataclasses.replace(fused.without(dead), translation=translation)
         changes = [_FREED.format(counted(len(freed), "lookup"))] if freed else []
         if fusion.summed_before_sending:
             changes.append(_SENT.format(counted(fusion.summed_before_sending, "gradient")))
@@ -158,7 +155,9 @@ class _Fusion:
         self.to_date = BringToDate(self._view, self._nodes, self._edits, deferred, self.replaced)
         self.to_date.bring_readers()
         if deferred:
-            self.deferred = DeferredVariables(tuple(deferred.values()), self.to_date.write_all())
+            self.deferred = DeferredVariables(
+                tuple(deferred.values()), self.to_date.write_all(), self.to_date.up_to_date
+            )
 
     def _fuse_forward(self, group: LookupGroup) -> None:
         concatenation = group.concatenation

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from typing import ClassVar, Dict, Hashable, Optional, Sequence, Tuple, Type, TypeVar
+from typing import Dict, Hashable, Optional, Sequence, Tuple, Type, TypeVar
 
 from graph_opt.graph.op_call import Call
 from graph_opt.graph.view import GraphView
@@ -28,13 +28,9 @@ class Placement(abc.ABC):
 
     Attributes:
       worker: The device that ids come from and pooled rows go to.
-      lookup_ops: Ops that return the pooled rows.
-      update_ops: Ops that take part in the update of the tables in their `table_names`.
     """
 
     worker: str
-    lookup_ops: ClassVar[Tuple[str, ...]] = ()
-    update_ops: ClassVar[Tuple[str, ...]] = ()
 
     @classmethod
     @abc.abstractmethod

@@ -27,7 +27,7 @@ from graph_opt.passes.fusion.groups import (
 )
 from graph_opt.passes.fusion.outcome import Outcome
 from graph_opt.passes.fusion.placement import Placement
-from graph_opt.passes.fusion.placements import placement_of
+from graph_opt.passes.fusion.placements.choice import placement_of
 from graph_opt.passes.fusion.sent_gradients import (
     SentGradient,
     sent_gradient_groups,

@@ -17,15 +17,12 @@ from graph_opt.passes.fusion.deferred import DeferredVariable
 from graph_opt.passes.tasks import task_of
 from graph_opt.rules.op_names import (
     COMBINERS,
-    EXCHANGE_GATHERS,
-    GROUP_GATHERS,
-    GROUP_LOOKUPS,
+    GROUP_READERS,
     PASS_ON,
     ROW_GATHERS,
     SWITCHES,
 )
 
-_GROUP_OPS = GROUP_LOOKUPS | GROUP_GATHERS | EXCHANGE_GATHERS
 # What reads no values.
 _DESCRIBES = frozenset(
     [
@@ -115,7 +112,7 @@ def table_reads(
             if following or (only is not None and use.consumer not in only):
                 continue
             op = view.op(use.consumer)
-            if op in _GROUP_OPS:
+            if op in GROUP_READERS:
                 group_ops.append(use.consumer)
             elif op not in _DESCRIBES and not _brings_to_date(op):
                 reads.append(_read(view, shard, variable, held, use))

@@ -20,7 +20,7 @@ from graph_opt.passes.fusion.deferred import (
 from graph_opt.passes.fusion.group_nodes import GroupNodes
 from graph_opt.passes.node_writer import NodeWriter
 from graph_opt.rules.match.table import count_tables, find_read
-from graph_opt.rules.op_names import EXCHANGE_GATHERS, GROUP_LOOKUPS
+from graph_opt.rules.op_names import EXCHANGE_GATHERS, GROUP_READERS
 
 
 class Moment(NamedTuple):
@@ -128,7 +128,7 @@ class ToDateNodes:
         reads = [find_read(view, tensor) for tensor in view.inputs(name)[:count]]
         shards = [read.variable for read in reads if read is not None]
         served = _served(view, name, shards)
-        kind = "GroupEmbeddingBring{}ToDate".format(_what_it_reads(view.op(name)))
+        kind = "GroupEmbeddingBring{}ToDate".format(GROUP_READERS[view.op(name)])
         given = inputs_by_name(view, name)
         del given["tables"]
         made = []
@@ -179,13 +179,6 @@ class ToDateNodes:
             **attributes,
         )
         return call.name
-
-
-def _what_it_reads(op: str) -> str:
-    """The part of the name of the op that brings the rows to date which an op of ours reads."""
-    if op in GROUP_LOOKUPS:
-        return ""
-    return "Exchanged" if op in EXCHANGE_GATHERS else "Packed"
 
 
 def _served(view: GraphView, name: str, shards: Sequence[str]) -> Optional[AbstractSet[int]]:

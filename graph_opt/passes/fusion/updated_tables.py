@@ -18,7 +18,7 @@ from graph_opt.ops.optimizers import optimizer_specs
 from graph_opt.passes.fusion.candidates import Candidate, Member, slices_member
 from graph_opt.passes.fusion.merge_order import waiting_for
 from graph_opt.passes.fusion.placement import Placement
-from graph_opt.passes.fusion.placements import placement_of_slices
+from graph_opt.passes.fusion.placements.choice import placement_of_slices
 from graph_opt.passes.fusion.update_nodes import POWERS
 from graph_opt.rules.gradients.rows import Slices
 from graph_opt.rules.lookup import Lookup

@@ -37,6 +37,7 @@ from graph_opt.passes.micro_batches.classify import (
     Classifier,
 )
 from graph_opt.passes.micro_batches.copies import DIVIDED_BATCH, Copies
+from graph_opt.passes.micro_batches.micro_batch_names import MicroBatchNames
 from graph_opt.passes.node_writer import free_scope
 from graph_opt.passes.pass_state import PassState
 from graph_opt.reporting.report import MICRO_BATCHES
@@ -166,9 +167,8 @@ def _divided(
     results.write()
     copies.finish()
     changed = state.rewritten(late.edits.rewrite(copies.writer.nodes))
-    translation = dataclasses.replace(
-        changed.translation, while_training=results.tensors, micro_batches=copies.writer.scope
-    )
+    names = MicroBatchNames(copies.writer.scope, results.tensors)
+    translation = changed.translation.with_part(names)
     line = _DIVIDED.format(number, counted(len(copies.copied), "node"), *counts)
     return dataclasses.replace(changed, translation=translation).reporting(micro_batches=line)
 

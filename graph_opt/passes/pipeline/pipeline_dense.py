@@ -85,8 +85,7 @@ def pipeline_dense(state: PassState, options: SessionOptions) -> PassState:
     stage = _Stage(state.view, pushed, missed)
     line = _line(pushed, missed)
     state = state.rewritten(stage.rewrite()).reporting(line, not_pipelined=refused)
-    translation = dataclasses.replace(state.translation, pipelined=stage.names)
-    return dataclasses.replace(state, translation=translation)
+    return dataclasses.replace(state, translation=state.translation.with_part(stage.names))
 
 
 def _no_server(view: GraphView) -> str:

@@ -18,9 +18,9 @@ from graph_opt.passes.pass_state import PassState
 from graph_opt.passes.prefetch.beyond_lookups import BeyondLookups
 from graph_opt.passes.prefetch.boundary import BoundaryFinder
 from graph_opt.passes.prefetch.conditional_inputs import JoinedInputs
-from graph_opt.passes.prefetch.exact_rows import refuse_inexact
-from graph_opt.passes.prefetch.exact_tables import ExactTables
-from graph_opt.passes.prefetch.measured_lookups import crossing
+from graph_opt.passes.prefetch.exact.exact_rows import refuse_inexact
+from graph_opt.passes.prefetch.exact.exact_tables import ExactTables
+from graph_opt.passes.prefetch.measured_lookups import Sampling, crossing
 from graph_opt.passes.prefetch.missed_updates import most_missed_by
 from graph_opt.passes.prefetch.region import PrefetchRegion
 from graph_opt.passes.prefetch.regions import BatchInputs, joined_inputs
@@ -57,13 +57,14 @@ def async_embedding(state: PassState, options: SessionOptions) -> PassState:
         return state
     joined = joined_inputs(state.view, options.async_embedding.infer_io_stage)
     changed = state.rewritten(joined.rewrite)
+    measured = state.translation.part(Sampling)
     planner = _Planner(
         changed.view,
         options.async_embedding,
         options,
         joined,
-        state.translation.exact,
-        crossing(state.translation.measured),
+        state.translation.part(ExactTables),
+        crossing(measured.regions if measured is not None else ()),
     )
     rewrite = planner.plan()
     if not planner.stages:

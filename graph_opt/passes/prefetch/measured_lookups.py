@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import AbstractSet, Container, Dict, FrozenSet, List, Optional, Sequence, Tuple
+from typing import (
+    AbstractSet,
+    Container,
+    Dict,
+    FrozenSet,
+    List,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+)
 
 from graph_opt.compat import tf
 from graph_opt.compat.op_definitions import value_dtype
@@ -108,6 +118,18 @@ class SampledStage:
     measured: str
     tables: Tuple[str, ...]
     uncounted: Tuple[str, ...]
+
+
+class Sampling(NamedTuple):
+    """How old rows are told to be that lookups have read ahead.
+
+    Attributes:
+      regions: The lookups of which it can be told.
+      stages: What sessions run to tell it.
+    """
+
+    regions: Tuple[MeasuredRegion, ...] = ()
+    stages: Tuple[SampledStage, ...] = ()
 
 
 def measured_region(

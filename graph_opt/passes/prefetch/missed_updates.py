@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Optional
 
 from graph_opt.config.options import AsyncEmbeddingOptions, SessionOptions
-from graph_opt.passes.prefetch.exact_tables import ExactTables
+from graph_opt.passes.prefetch.exact.exact_tables import ExactTables
 from graph_opt.rules.lookup import Lookup
 
 _TUNED_MOST = 16  # updates: a tuned stage has at most 8 threads, and room for 8 batches

@@ -27,20 +27,22 @@ from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.passes.io_stages import BUFFER_TAKE
 from graph_opt.passes.node_writer import NodeWriter, free_scope, tensor_of
 from graph_opt.passes.pass_state import PassState
-from graph_opt.passes.prefetch.exact_rows import refuse_inexact
+from graph_opt.passes.prefetch.exact.exact_rows import refuse_inexact
+from graph_opt.passes.prefetch.exact.exact_tables import ExactTables
 from graph_opt.passes.prefetch.measured_lookups import (
     MeasuredRegion,
     SampledStage,
+    Sampling,
     measured_region,
 )
 from graph_opt.passes.prefetch.missed_updates import most_missed
 from graph_opt.passes.prefetch.region_clone import cpu_of
 from graph_opt.passes.prefetch.regions import BatchInputs, joined_inputs
 from graph_opt.passes.prefetch.updated_rows import NO_UPDATE, UpdatedRows
+from graph_opt.passes.table_kinds import kind_of
 from graph_opt.passes.tasks import on_cpu
 from graph_opt.passes.unused_lookups import unused_lookups
 from graph_opt.rules import find_lookups
-from graph_opt.rules.op_names import EXCHANGE_COMBINE
 
 _SCOPE = "staleness"
 _MOST_COUNTED = 64
@@ -67,14 +69,18 @@ def note_updates(state: PassState, options: SessionOptions) -> PassState:
     measured = [noting.region(number, region) for number, region in enumerate(regions)]
     noted = state.rewritten(noting.rewrite())
     kept = tuple(region for region in measured if region is not None)
-    translation = dataclasses.replace(noted.translation, measured=kept)
-    return dataclasses.replace(noted, translation=translation)
+    if not kept:
+        return noted
+    return dataclasses.replace(noted, translation=noted.translation.with_part(Sampling(kept)))
 
 
 def sample_lookups(state: PassState, options: SessionOptions) -> PassState:
     """Adds what sessions run to sample a step."""
+    found = state.translation.part(Sampling)
+    if found is None:
+        return state
     sampled: List[SampledStage] = []
-    for region in state.translation.measured:
+    for region in found.regions:
         copy = _Copy(state, region, options)
         try:
             stage = copy.write()
@@ -85,14 +91,14 @@ def sample_lookups(state: PassState, options: SessionOptions) -> PassState:
             sampled.append(stage)
     if not sampled:
         return state
-    translation = dataclasses.replace(state.translation, sampled=tuple(sampled))
+    translation = state.translation.with_part(found._replace(stages=tuple(sampled)))
     return dataclasses.replace(state, translation=translation)
 
 
 def _regions(
     state: PassState, options: AsyncEmbeddingOptions, fetched: FrozenSet[str]
 ) -> List[MeasuredRegion]:
-    view, exact = state.view, state.translation.exact
+    view, exact = state.view, state.translation.part(ExactTables)
     if joined_inputs(view, options.infer_io_stage).rewrite:
         return []  # Steps choose among several inputs.
     lookups = find_lookups(view).lookups
@@ -102,7 +108,8 @@ def _regions(
     bounded = {} if exact is None else exact.bounded
     used = [one for one in used if any(table.name not in bounded for table in one.tables)]
     used = [one for one in used if refuse_inexact(one, exact, options) is None]
-    if any(view.op(one.output.node) == EXCHANGE_COMBINE for one in used):
+    kinds = [kind_of(view.op(one.output.node)) for one in used]
+    if not all(kind.is_sampled for kind in kinds if kind is not None):
         return []
     inputs = BatchInputs(view, options.infer_io_stage, joined_inputs(view, False))
     found = inputs.regions(used, options.threads_num).regions

@@ -17,7 +17,7 @@ from graph_opt.graph.op_call import Call
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.passes.node_writer import NodeWriter
-from graph_opt.passes.prefetch.exact_tables import table_writes
+from graph_opt.passes.prefetch.exact.exact_tables import table_writes
 from graph_opt.passes.tasks import on_cpu
 from graph_opt.rules.op_names import GROUP_PACK, PACKED_UPDATES
 from graph_opt.rules.optimizers.sparse_update import SparseUpdate, sparse_updates

@@ -69,7 +69,7 @@ def shard_tables(state: PassState, options: SessionOptions) -> PassState:
         return _reported(state, plan, wanted, ranks)
     known = [(one.divided, one.known) for one in plan.chosen if one.divided is not None]
     divided = divide_variables(exchanged, known, wanted.memory_budget_bytes)
-    translation = dataclasses.replace(divided.state.translation, divided=divided.variables)
+    translation = divided.state.translation.with_part(divided.variables)
     done = dataclasses.replace(divided.state, translation=translation)
     warnings = tuple(map(_MADE_WHOLE.format, divided.made_whole))
     done = done.reporting(warnings=(*done.report.warnings, *warnings))

@@ -12,6 +12,7 @@ from graph_opt.graph.rewrite import apply_to_graph_def
 from graph_opt.graph.undo import undo_of
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.passes.fusion.bring_to_date import rewrite_for_new_readers
+from graph_opt.passes.fusion.deferred import DeferredVariables
 from graph_opt.passes.graph_reports import report_of_rewritten
 from graph_opt.passes.optimize import Planned, optimize_graph_def, plan
 from tests.control_flow import control_flow_v2
@@ -73,7 +74,7 @@ def test_a_fused_lookup_waits_for_the_rows_of_its_ids(resource: bool, shards: in
 def test_other_ways_to_update_bring_nothing_to_date(adam: str) -> None:
     trained()
     made, view = planned(models.config(adam=adam))
-    assert made.translation.deferred is None and not made.translation.up_to_date
+    assert made.translation.part(DeferredVariables) is None
     assert not any("ToDate" in op for op in view.ops())
 
 
@@ -117,7 +118,9 @@ def test_fetches_of_a_reference_are_translated() -> None:
     with tf.control_dependencies([tf.no_op("before")]):
         later = tf.identity(table, name="later")
     made, view = planned()
-    names = made.translation.up_to_date
+    deferred = made.translation.part(DeferredVariables)
+    assert deferred is not None and view.controls(deferred.all_to_date)
+    names = deferred.up_to_date
     assert set(names) == {
         *("one:0", "one/read:0", "one/Adam:0", "one/Adam/read:0", "one/Adam_1:0"),
         *("one/Adam_1/read:0", later.name),
@@ -128,8 +131,6 @@ def test_fetches_of_a_reference_are_translated() -> None:
         variable = TensorRef.parse(name).node.replace("/read", "").replace("later", "one")
         assert view.inputs(read)[0].node == variable
         assert ("before" in view.controls(source)) == (name == later.name)
-    deferred = made.translation.deferred
-    assert deferred is not None and view.controls(deferred.all_to_date)
 
 
 def test_a_branch_that_is_not_taken_brings_nothing_to_date() -> None:
@@ -254,7 +255,7 @@ def test_readers_that_are_added_later_wait_as_well(resource: bool) -> None:
     grown = tf.get_default_graph().as_graph_def(add_shapes=True)
     added = {node.name for node in grown.node} - known
     running = apply_to_graph_def(grown, *made.rewrites)
-    deferred = made.translation.deferred
+    deferred = made.translation.part(DeferredVariables)
     assert deferred is not None
     rewrite, fetches = rewrite_for_new_readers(GraphView(running), deferred, added)
     assert rewrite.edited <= added

@@ -8,6 +8,7 @@ import pytest
 
 from graph_opt.compat import tf
 from graph_opt.passes.optimize import optimize_graph_def
+from graph_opt.passes.pipeline.pipelined_names import PipelinedNames
 from tests.passes import models
 from tests.passes.drawings import lines
 from tests.passes.one_pass import Passed, ran_pass
@@ -98,7 +99,7 @@ def test_without_one_missed_only_one_is() -> None:
 def test_the_user_s_own_update_stays_for_steps_that_do_not_train() -> None:
     passed = pipelined()
     update = "GradientDescent/update_w/ResourceApplyGradientDescent"
-    names = passed.translation.pipelined
+    names = passed.translation.part(PipelinedNames)
     assert names is not None and names.updates == {update}
     assert names.ends == {"GradientDescent": (names.push,)}
     before, after = (
@@ -109,7 +110,7 @@ def test_the_user_s_own_update_stays_for_steps_that_do_not_train() -> None:
 
 
 def test_steps_are_counted_where_they_are_run() -> None:
-    names = pipelined(step=True).translation.pipelined
+    names = pipelined(step=True).translation.part(PipelinedNames)
     assert names is not None
     assert list(names.counters) == ["global_step"]
     assert all(text.startswith("pipeline_dense/") for text in names.counts.values())

@@ -7,6 +7,7 @@ from typing import Any, Callable, Dict, List
 import pytest
 
 from graph_opt.compat import tf
+from graph_opt.passes.prefetch.measured_lookups import Sampling
 from tests.control_flow import control_flow_v2
 from tests.passes.drawings import lines
 from tests.passes.one_pass import Passed, ran_pass
@@ -44,6 +45,13 @@ def noted(*lookups: Build, made: Any = None, servers: int = 0, name: str = "note
         inputs = batches(2)
         train([rows for make in lookups for rows in make(inputs)])
     return ran_pass(name, made or sampling(), None, **{**SAMPLED, **known})
+
+
+def told(passed: Passed) -> Sampling:
+    """What can be told, and how."""
+    part = passed.translation.part(Sampling)
+    assert part is not None
+    return part
 
 
 def test_a_fused_update_is_noted_once_it_has_written() -> None:
@@ -98,7 +106,7 @@ def test_slices_that_a_server_applies_go_by_way_of_the_note() -> None:
 
 def test_parts_of_a_table_have_one_position_and_the_sizes_by_which_ids_are_spread() -> None:
     passed = noted(single(shards=3))
-    (region,) = passed.translation.measured
+    (region,) = told(passed).regions
     (found,) = region.tables
     assert found.shards == tuple("t/part_{}".format(number) for number in range(3))
     assert (found.rows, found.strategy, found.name) == ((14, 13, 13), "mod", "t")
@@ -112,7 +120,7 @@ def test_an_update_in_a_branch_cannot_be_counted() -> None:
             tf.cond(tf.timestamp() > 0, lambda: optimizer.apply_gradients(pairs), tf.no_op)
 
     passed = noted(single(), made=unfused(), train=in_a_branch)
-    (region,) = passed.translation.measured
+    (region,) = told(passed).regions
     assert region.tables[0].uncounted.endswith(": an update in a tf.cond")
     assert passed.view.of_op("LogUpdatedRows") == []
     assert passed.view.of_op("UpdatedRowsPosition") == ["staleness/0/position"]
@@ -125,7 +133,7 @@ def test_rows_that_nothing_updates_are_never_old() -> None:
         return [tf.nn.embedding_lookup(rows, inputs["one"]) * weights]
 
     passed = noted(frozen)
-    assert passed.drawn() == [] and passed.translation.measured == ()
+    assert passed.drawn() == [] and passed.translation.part(Sampling) is None
 
 
 def test_tables_that_are_brought_to_date_are_not_measured() -> None:
@@ -133,7 +141,7 @@ def test_tables_that_are_brought_to_date_are_not_measured() -> None:
     limit = made.graph_options.optimizer_options.async_embedding_options.staleness_limit.add()
     limit.table, limit.updates = "near", 1
     passed = noted(single("near"), single("far"), made=made)
-    (region,) = passed.translation.measured
+    (region,) = told(passed).regions
     assert [each.name for each in region.tables] == ["far"]
 
 
@@ -166,7 +174,7 @@ def test_a_sample_looks_the_next_batch_up_without_taking_it() -> None:
         + S/s/measure = MeasureStaleness(S/s/peek:2, S/s/peek:5, S/s/lookup_0/pooled, S/s/peek:4, \
           S/s/first) tables=['t'] part_columns=[0]
     """)
-    (stage,) = passed.translation.sampled
+    (stage,) = told(passed).stages
     assert (stage.stage, stage.tables, stage.uncounted) == ("async_embedding", ("t",), ("",))
 
 

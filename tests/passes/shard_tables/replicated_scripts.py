@@ -15,6 +15,7 @@ from graph_opt.config.options import SessionOptions, session_options
 from graph_opt.graph.rewrite import apply_to_graph_def
 from graph_opt.graph.view import GraphView
 from graph_opt.ops.library import load_library
+from graph_opt.passes.fusion.deferred import DeferredVariables
 from graph_opt.passes.fusion.fuse_group_embedding import fuse_group_embedding
 from graph_opt.passes.pass_state import PassState
 from graph_opt.passes.shard_tables.conditionals import fold_conditionals
@@ -191,7 +192,7 @@ def _run(
     steps: int,
     state: Optional[PassState],
 ) -> Trained:
-    deferred = None if state is None else state.translation.deferred
+    deferred = None if state is None else state.translation.part(DeferredVariables)
     last = [] if deferred is None else [deferred.all_to_date]
     ends = [*of.fetches, *last]
     runnable = _within_process(_of_steps(of, graph_def, values, ends), transport)

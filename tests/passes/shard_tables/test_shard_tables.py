@@ -8,6 +8,7 @@ import pytest
 
 from graph_opt.compat import tf
 from graph_opt.config.options import Ranks
+from graph_opt.passes.shard_tables.divided_variables import DividedVariables
 from tests.control_flow import control_flow_v2
 from tests.passes import models
 from tests.passes.drawings import lines
@@ -118,7 +119,7 @@ def test_through_horovod_messages_are_its_own() -> None:
 )
 def test_without_other_ranks_the_graph_stays(ranks: Optional[Ranks], reason: str) -> None:
     passed = sharded(script(), ranks)
-    assert passed.drawn() == [] and passed.translation.divided is None
+    assert passed.drawn() == [] and passed.translation.part(DividedVariables) is None
     assert reason in passed.report.left_alone[0]
 
 
@@ -188,7 +189,7 @@ def test_one_table_that_stays_whole_does_not_hold_back_another() -> None:
 
 
 def test_savers_and_fetches_are_told_the_divided_variables() -> None:
-    found = sharded(script()).translation.divided
+    found = sharded(script()).translation.part(DividedVariables)
     assert found is not None
     assert [each.name for each in found.variables] == ["table", "table/Adagrad"]
     assert found.values["table:0"] == "table"

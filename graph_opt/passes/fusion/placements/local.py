@@ -28,8 +28,6 @@ class Local(Placement):
     """
 
     tables: str
-    lookup_ops = ("GroupEmbeddingLookup", "ResourceGroupEmbeddingLookup")
-    update_ops = ("GroupEmbeddingApply", "ResourceGroupEmbeddingApply")
 
     @classmethod
     def of(cls, view: GraphView, candidate: Candidate) -> Optional[Local]:

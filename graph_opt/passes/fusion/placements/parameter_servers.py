@@ -49,12 +49,6 @@ class ParameterServers(Placement):
     """
 
     servers: Tuple[str, ...]
-    lookup_ops = ("GroupEmbeddingCombine",)
-    update_ops = (
-        "GroupEmbeddingPackGradients",
-        "GroupEmbeddingApplyPacked",
-        "ResourceGroupEmbeddingApplyPacked",
-    )
 
     @classmethod
     def of(cls, view: GraphView, candidate: Candidate) -> Optional[ParameterServers]:

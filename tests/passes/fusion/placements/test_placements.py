@@ -9,10 +9,11 @@ import pytest
 
 from graph_opt.compat import tf
 from graph_opt.graph.view import GraphView
-from graph_opt.passes.fusion import placements
 from graph_opt.passes.fusion.candidates import Candidate
+from graph_opt.passes.fusion.placements import choice
 from graph_opt.passes.fusion.placements.local import Local
 from graph_opt.passes.optimize import optimize_graph_def
+from graph_opt.passes.table_kinds import KINDS
 from tests.passes import fused_models as models
 
 
@@ -33,6 +34,9 @@ class Apart(Local):
         return Apart, self.tables
 
 
+APART = dataclasses.replace(KINDS[-1], name="apart", placement=Apart)
+
+
 def four_tables(inputs: Any) -> List[Any]:
     """Lookups of two tables of each placement."""
     sparse = tf.sparse.from_dense(inputs["ids"])
@@ -45,7 +49,7 @@ def four_tables(inputs: Any) -> List[Any]:
 
 def test_a_third_placement_has_ops_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     stock = models.train(four_tables, "adagrad")
-    monkeypatch.setattr(placements, "PLACEMENTS", (Apart, *placements.PLACEMENTS))
+    monkeypatch.setattr(choice, "KINDS", (APART, *KINDS))
     fused = models.train(four_tables, "adagrad", models.config())
     groups = {one.tables[0]: one.group for one in fused.report.fused_lookups}
     assert groups["apart_1"] == groups["apart_2"] != groups["here_1"] == groups["here_2"]
@@ -59,7 +63,7 @@ def test_a_third_placement_has_ops_of_its_own(monkeypatch: pytest.MonkeyPatch) -
 def test_a_third_placement_brings_rows_to_date_as_it_looks_them_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(placements, "PLACEMENTS", (Apart, *placements.PLACEMENTS))
+    monkeypatch.setattr(choice, "KINDS", (APART, *KINDS))
     inputs = models.batches()
     tf.train.AdamOptimizer().minimize(models.loss_of(four_tables(inputs), inputs))
     graph_def = tf.get_default_graph().as_graph_def(add_shapes=True)

@@ -1,4 +1,6 @@
-"""Brings the rows of deferred tables to date when a session ends and its variables do not.
+"""Tables whose rows are updated when they are read: names of their values, and what comes later.
+
+Rows are also brought to date when a session ends and its variables do not.
 
 Variables on servers outlive the session. A server brings rows to date for whoever reads them next,
 but the script that trained them is the one that should take the time.
@@ -7,16 +9,20 @@ but the script that trained them is the one that should take the time.
 from __future__ import annotations
 
 import atexit
+import dataclasses
 import sys
 import threading
 import weakref
-from typing import Any, MutableSet, Optional
+from typing import AbstractSet, Any, MutableSet, Optional
 
 from graph_opt.compat import tf
 from graph_opt.compat.callables import is_closed, is_direct_session
+from graph_opt.graph.view import GraphView
 from graph_opt.ops.late_threads import start_thread
+from graph_opt.passes.fusion.bring_to_date import rewrite_for_new_readers
 from graph_opt.passes.fusion.deferred import DeferredVariables
 from graph_opt.reporting.warnings_given import warn_once
+from graph_opt.session.features.feature import Feature, Late, StepHooks, Watched
 from graph_opt.session.graph_records import translation_of
 
 # Millions of rows take seconds; a server that is gone may never answer.
@@ -24,6 +30,11 @@ LONGEST_SECONDS = 60.0
 _NOT_BROUGHT = (
     "the rows of tables on '{}' could not be brought to date when the session was closed: {}. The "
     "servers do so when the rows are next read"
+)
+_NOT_FED = (
+    "it is the value of a variable whose rows are updated when they are read, and its readers do "
+    "not read this tensor. Load the value into the variable, or set group_embedding_options.adam "
+    "to stock"
 )
 _open_sessions: MutableSet[Any] = weakref.WeakSet()
 _at_exit = threading.Lock()
@@ -76,7 +87,9 @@ def flush_deferred(session: Any, seconds: float = LONGEST_SECONDS) -> None:
 
 def _tables_left_behind(session: Any) -> Optional[DeferredVariables]:
     """The deferred tables of a session if they outlive it."""
-    return None if is_direct_session(session) else translation_of(session.graph).deferred
+    if is_direct_session(session):
+        return None
+    return translation_of(session.graph).part(DeferredVariables)
 
 
 def _target(session: Any) -> str:
@@ -87,3 +100,54 @@ def _target(session: Any) -> str:
 def _bring_all_to_date() -> None:
     for session in list(_open_sessions):
         flush_deferred(session)
+
+
+class FlushDeferred(StepHooks):
+    """See `StepHooks`."""
+
+    def first_run(self) -> None:
+        """See `StepHooks`."""
+        note_open(self.session)
+
+    def before_close(self) -> None:
+        """See `StepHooks`."""
+        flush_deferred(self.session)
+
+
+class DeferredRows(Feature):
+    """See `Feature`."""
+
+    part_type = DeferredVariables
+    hooks = FlushDeferred
+    not_as_built = "it trains tables whose rows are moved when they are read"
+
+    def __init__(self, graph: Any, part: DeferredVariables) -> None:
+        super().__init__(graph, part)
+        self._up_to_date = part.up_to_date
+
+    @classmethod
+    def watched(cls, part: DeferredVariables) -> Watched:
+        """See `Feature`."""
+        variables = frozenset(name for each in part.variables for name in each.variables)
+        return Watched(variables, part.up_to_date)
+
+    @classmethod
+    def rewrite_late(cls, view: GraphView, part: DeferredVariables, new: AbstractSet[str]) -> Late:
+        """See `Feature`."""
+        rewrite, up_to_date = rewrite_for_new_readers(view, part, new)
+        if not up_to_date:
+            return Late(rewrite, part)
+        merged = {**part.up_to_date, **up_to_date}
+        return Late(rewrite, dataclasses.replace(part, up_to_date=merged))
+
+    def in_main(self, name: str) -> Optional[str]:
+        """See `Feature`."""
+        return self._up_to_date.get(name)
+
+    def in_built_graph(self, name: str) -> Optional[str]:
+        """See `Feature`."""
+        return self.in_main(name)
+
+    def refusal_of_feed(self, name: str) -> str:
+        """See `Feature`."""
+        return _NOT_FED if name in self._up_to_date else ""

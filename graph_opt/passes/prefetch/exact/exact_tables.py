@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import dataclasses
 from typing import (
+    TYPE_CHECKING,
     AbstractSet,
     Any,
     Dict,
     FrozenSet,
+    Iterable,
     Iterator,
     List,
     Mapping,
@@ -39,13 +41,40 @@ from graph_opt.rules.op_names import (
     SWITCHES,
 )
 
+if TYPE_CHECKING:
+    from graph_opt.passes.prefetch.exact.kind import Written
+
 LOSE_ROWS = "LoseServedRows"
 """The op that tells a worker of a writer of tables on servers."""
+_LOG_ALL = "RowLogAll"
 
 _SCOPE = "exact_rows_writers"
 _FUNCTION_CALLS = frozenset(
     ["If", "StatelessIf", "PartitionedCall", "StatefulPartitionedCall", "Case", "StatelessCase"]
 )
+
+
+class Follower(NamedTuple):
+    """Who follows what becomes of a variable's rows, and is told of writers but for fused updates.
+
+    Attributes:
+      op: `RowLogAll` runs where the variable is, ahead of a writer, and has all rows count as
+        written when that step ends. `LoseServedRows` runs behind a writer: a step that runs the one
+        must run the other.
+      device: Where `LoseServedRows` runs.
+    """
+
+    op: str
+    device: str = ""
+
+
+ROW_LOG = Follower(_LOG_ALL)
+"""The log of the process that has the variable; its fused updates log the rows that they write."""
+
+
+def worker(device: str) -> Follower:
+    """The worker that looks up a variable of a server; its fused updates get new rows back."""
+    return Follower(LOSE_ROWS, device)
 
 
 class ReadAgain(NamedTuple):
@@ -69,25 +98,36 @@ class ExactTables:
     """What `async_embedding_options.exact` found.
 
     Attributes:
-      variables: The tables of this process, shards of such and parts of tables that ranks divide,
-        whose lookups may run ahead.
       bounded: How many updates rows of the tables may miss that must not miss any number; of all
         tables, wherever they are.
       lookups: The nodes that look them up, whose results main brings to date.
       refused: Why others must stay in main, by the node that looks them up.
-      served: The same on servers, with the device of the worker that looks them up.
-      side_targets: For nodes that write tables on servers, the node that tells the worker. A step
-        that runs the one must run the other.
+      followers: Who follows the rows of each variable that they read; of a table that ranks divide,
+        of this rank's part.
+      side_targets: For nodes that write tables, the node by which a follower is told. A step that
+        runs the one must run the other.
       read_again: What a session runs before a step once rows of waiting batches may be lost.
     """
 
-    variables: FrozenSet[str] = frozenset()
     bounded: Mapping[str, int] = dataclasses.field(default_factory=dict)
     lookups: FrozenSet[str] = frozenset()
     refused: Mapping[str, Refusal] = dataclasses.field(default_factory=dict)
-    served: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    followers: Mapping[str, Follower] = dataclasses.field(default_factory=dict)
     side_targets: Mapping[str, str] = dataclasses.field(default_factory=dict)
     read_again: Tuple[ReadAgain, ...] = ()
+
+    def with_kind(self, lookups: Iterable[str], written: Written) -> ExactTables:
+        """The same with the lookups of one kind of table."""
+        return dataclasses.replace(
+            self,
+            lookups=self.lookups.union(lookups),
+            followers={
+                **self.followers,
+                **{name: each for name, each in written.followers.items() if name in self.bounded},
+            },
+            side_targets={**self.side_targets, **written.side_targets},
+            read_again=(*self.read_again, *written.read_again),
+        )
 
 
 class TableWrites(NamedTuple):
@@ -142,56 +182,53 @@ def log_entry(view: GraphView, variable: str) -> str:
     return row_state_name(variable, *texts)
 
 
-def log_writers(
-    view: GraphView, variables: AbstractSet[str], only: Optional[AbstractSet[str]] = None
-) -> Rewrite:
-    """Has the steps of these variables' writers, but for fused updates, log that all rows changed.
+def tell_followers(
+    view: GraphView, followers: Mapping[str, Follower], only: Optional[AbstractSet[str]] = None
+) -> Tuple[Rewrite, Dict[str, str]]:
+    """Has followers told of what writes their variables, but for fused updates.
 
     Args:
       view: The graph.
-      variables: The variables.
+      followers: Those of each variable.
       only: The nodes that may be such writers; None for all.
+
+    Returns:
+      The rewrite, and for each writer whose follower is told behind it, the node that tells: a step
+      that runs the one must run the other.
     """
     scope = free_scope(view, _SCOPE)
     nodes: List[Any] = []
     edits = Edits(view)
-    for variable in sorted(variables):
-        writes = table_writes(view, variable, only)
-        writers = dict.fromkeys([*writes.assigns, *(use.consumer for use in writes.others)])
-        if not writers:
-            continue
-        writer = NodeWriter(view, "{}/{}".format(scope, variable), view.device(variable))
-        log = writer.call("all", "RowLogAll", row_logs=[log_entry(view, variable)])
-        nodes.append(log.node)
-        for name in writers:
-            edits.wait(name, log.name)
-    return edits.rewrite(nodes)
-
-
-def tell_writers(
-    view: GraphView, served: Mapping[str, str], only: Optional[AbstractSet[str]] = None
-) -> Tuple[Rewrite, Dict[str, str]]:
-    """Has workers told what writes their servers' tables, but for fused updates.
-
-    Args:
-      view: The graph.
-      served: See `ExactTables`.
-      only: The nodes that may be such writers; None for all.
-
-    Returns:
-      The rewrite, and for each writer the node that a step which runs it must run, too.
-    """
-    scope = free_scope(view, _SCOPE)
-    nodes: List[Any] = []
     side_targets: Dict[str, str] = {}
-    for variable, worker in sorted(served.items()):
+    for variable, follower in sorted(followers.items()):
         writes = table_writes(view, variable, only)
-        for name in (*writes.assigns, *(use.consumer for use in writes.others)):
-            if name not in side_targets:
-                writer = NodeWriter(view, "{}/{}".format(scope, name), worker)
-                side_targets[name] = writer.call("lose", LOSE_ROWS, waits_for=[name]).name
-                nodes += writer.nodes
-    return Rewrite(tuple(nodes)), side_targets
+        writers = list(dict.fromkeys([*writes.assigns, *(use.consumer for use in writes.others)]))
+        if follower.op == LOSE_ROWS:
+            nodes += _tell_behind(view, scope, writers, follower.device, side_targets)
+        elif writers:
+            nodes.append(_log_ahead(view, scope, variable, writers, edits))
+    return edits.rewrite(nodes), side_targets
+
+
+def _tell_behind(
+    view: GraphView, scope: str, writers: Iterable[str], device: str, side_targets: Dict[str, str]
+) -> List[Any]:
+    nodes: List[Any] = []
+    for name in (each for each in writers if each not in side_targets):
+        writer = NodeWriter(view, "{}/{}".format(scope, name), device)
+        side_targets[name] = writer.call("lose", LOSE_ROWS, waits_for=[name]).name
+        nodes += writer.nodes
+    return nodes
+
+
+def _log_ahead(
+    view: GraphView, scope: str, variable: str, writers: Iterable[str], edits: Edits
+) -> Any:
+    writer = NodeWriter(view, "{}/{}".format(scope, variable), view.device(variable))
+    log = writer.call("all", _LOG_ALL, row_logs=[log_entry(view, variable)])
+    for name in writers:
+        edits.wait(name, log.name)
+    return log.node
 
 
 def refuse_place(node: str, saw: str) -> Refusal:

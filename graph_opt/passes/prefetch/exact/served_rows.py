@@ -36,30 +36,21 @@ from typing import (
 )
 
 from graph_opt.compat.op_definitions import attributes_of
-from graph_opt.compat.stateful_ops import BRING_ROWS
 from graph_opt.graph.edits import Edits
 from graph_opt.graph.op_call import Call, Tensor, inputs_by_name
 from graph_opt.graph.rewrite import Rewrite
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.passes.node_writer import NodeWriter
-from graph_opt.passes.prefetch.exact_tables import (
+from graph_opt.passes.prefetch.exact.exact_tables import (
     LOSE_ROWS,
     ReadAgain,
     log_entry,
-    refuse_place,
-    refuse_writer,
     table_writes,
 )
-from graph_opt.passes.prefetch.refresh_counts import add_refresh_counts
+from graph_opt.passes.prefetch.exact.refresh_counts import add_refresh_counts
 from graph_opt.passes.tasks import task_of
-from graph_opt.rules.match.table import describe, find_read, is_dynamic
-from graph_opt.rules.op_names import (
-    GROUP_GATHERS,
-    GROUP_PACK,
-    GROUP_PREPARE,
-    STAGE_SERVED,
-    TAKE_SERVED,
-)
+from graph_opt.rules.match.table import describe, find_read
+from graph_opt.rules.op_names import STAGE_SERVED, TAKE_SERVED
 
 _REFRESH = "GroupEmbeddingRefreshPacked"
 _POOLED = "pooled"
@@ -81,59 +72,6 @@ class ServedLookup(NamedTuple):
     prepare: str
     gathers: Tuple[str, ...]
     shards: Tuple[str, ...]
-
-
-def served_lookup(view: GraphView, name: str, bounded: Container[str]) -> ServedLookup:
-    """Describes the lookup of a GroupEmbeddingCombine that may run ahead with exact rows.
-
-    Args:
-      view: The graph.
-      name: The node.
-      bounded: The variables whose rows are brought to date.
-
-    Raises:
-      Refusal: exact_elsewhere, exact_table_written.
-    """
-    count = view.nodes[name].attr["num_servers"].i
-    gathers = tuple(tensor.node for tensor in view.inputs(name)[:count])
-    prepare = view.inputs(name)[count].node
-    if view.op(prepare) != GROUP_PREPARE or any(view.op(g) not in GROUP_GATHERS for g in gathers):
-        raise refuse_place(name, "a lookup that the model itself divides among servers")
-    for gather in gathers:
-        if any(view.op(source) in BRING_ROWS for source in view.controls(gather)):
-            raise refuse_writer(gather, "an update that moves every row in each step")
-    by_server = [_variables(view, view.inputs(gather)[:-1]) for gather in gathers]
-    servers = view.nodes[prepare].attr["shard_servers"].list.i
-    shards = _in_order(list(servers), by_server)
-    worker = task_of(view.device(prepare))
-    for shard in (each for each in shards if each in bounded):
-        _require_answers(view, shard, worker)
-    return ServedLookup(name, prepare, gathers, shards)
-
-
-def _require_answers(view: GraphView, variable: str, worker: Any) -> None:
-    """Refuses a table of which some update does not tell this worker what it wrote."""
-    if is_dynamic(view, variable):
-        raise refuse_place(variable, "a dynamic table on a server")
-    writes = table_writes(view, variable)
-    for use in writes.others:
-        raise refuse_writer(use.consumer, "op " + view.op(use.consumer))
-    for update in writes.updates:
-        raise refuse_writer(update, "an update that its server computes")
-    for update in writes.packed:
-        pack = pack_of(view, update)
-        answers = view.nodes[update].attr["num_answers"].i
-        if view.op(pack) != GROUP_PACK or not answers or task_of(view.device(pack)) != worker:
-            raise refuse_writer(update, "an update that '{}' sends".format(pack))
-
-
-def may_pool(view: GraphView, lookups: Sequence[ServedLookup]) -> bool:
-    """Whether servers may pool bags for any of these: some have several ids.
-
-    Others that read the same tables must then be able to ask in main, too.
-    """
-    layouts = [view.nodes[each.prepare].attr["layouts"].list.s for each in lookups]
-    return any(layout != b"dense" for of_lookup in layouts for layout in of_lookup)
 
 
 def refresh(
@@ -306,9 +244,10 @@ def keep_answers(
         applies = [view.uses(TensorRef(pack, i))[0].consumer for i in range(count)]
         tables = [view.nodes[apply].attr["num_shards"].i for apply in applies]
         by_server = [
-            _variables(view, view.inputs(apply)[:number]) for apply, number in zip(applies, tables)
+            variables_of(view, view.inputs(apply)[:number])
+            for apply, number in zip(applies, tables)
         ]
-        shards = _in_order(servers, by_server)
+        shards = in_order(servers, by_server)
         keep = NodeWriter(view, "{}/{}".format(scope, pack), device).call(
             "keep",
             "KeepServedRows",
@@ -342,7 +281,8 @@ def pack_of(view: GraphView, update: str) -> str:
     return str(view.inputs(update)[-1].node)
 
 
-def _variables(view: GraphView, tensors: Any) -> Tuple[str, ...]:
+def variables_of(view: GraphView, tensors: Any) -> Tuple[str, ...]:
+    """The variables that these tensors read."""
     reads = [find_read(view, tensor) for tensor in tensors]
     return tuple(read.variable for read in reads if read is not None)
 
@@ -353,7 +293,7 @@ def _width(view: GraphView, variable: str) -> int:
     return shape[1]
 
 
-def _in_order(servers: List[int], by_server: List[Tuple[str, ...]]) -> Tuple[str, ...]:
+def in_order(servers: List[int], by_server: List[Tuple[str, ...]]) -> Tuple[str, ...]:
     """The shards of an op, merged from those of each server, which are in the op's order."""
     left = [iter(shards) for shards in by_server]
     return tuple(next(left[server]) for server in servers)

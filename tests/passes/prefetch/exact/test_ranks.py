@@ -8,11 +8,12 @@ import pytest
 
 from graph_opt import sok
 from graph_opt.compat import tf
+from graph_opt.passes.prefetch.exact.exact_tables import ROW_LOG
 from graph_opt.sharding.in_process import InProcessGroup
 from graph_opt.sok.communication import communicating_through
 from tests.passes.drawings import lines
 from tests.passes.one_pass import Passed
-from tests.passes.prefetch.exact_models import bags, exact, limited, refusals
+from tests.passes.prefetch.exact.exact_models import bags, exact, limited, refusals, told
 from tests.session.test_exact_rows import batches, sparse
 from tests.sharding.exact_ranks import table
 
@@ -59,7 +60,6 @@ def test_owners_send_what_has_changed_in_a_message_of_main() -> None:
         + update_0/apply = ResourceGroupEmbeddingApply(t, t/Adagrad, update_0/hyperparameter_0, \
           update_0/hyperparameter_1, slices, nothing_0/empty, nothing_0/empty, slices:1) \
           row_logs=['t'] row_log_length=3
-        + exact_rows_writers/t/all = RowLogAll() row_logs=['t']
         + exact/position = RowLogPosition(requests, requests:1) row_logs=['t']
         + exact/changed = ResourceExchangeChangedRows(t, requests, requests:1, exact/position) \
           row_logs=['t'] may_miss=[0]
@@ -69,6 +69,7 @@ def test_owners_send_what_has_changed_in_a_message_of_main() -> None:
           GroupEmbeddingPrepare:3, GroupEmbeddingPrepare, GroupEmbeddingPrepare:1, \
           exact/InProcessAllToAll_changed, exact/InProcessAllToAll_changed:1, GatherNd, Where, \
           Shape, ExchangeCombine)
+        + exact_rows_writers/t/all = RowLogAll() row_logs=['t']
     """)
 
 
@@ -129,6 +130,5 @@ def test_a_part_that_something_else_writes_stays_in_main() -> None:
 
 def test_tables_of_the_process_beside_them_have_logs_of_their_own() -> None:
     passed = exact(exchanged, bags("own"))
-    assert passed.translation.exact is not None
-    assert passed.translation.exact.variables == {"own", "t"}
+    assert told(passed).followers == {"own": ROW_LOG, "t": ROW_LOG}
     assert len(passed.view.of_op("RowLogPosition")) == 2

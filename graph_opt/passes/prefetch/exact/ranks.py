@@ -10,27 +10,30 @@ message in main, which all ranks send in every step that uses the lookup, whatev
 
 from __future__ import annotations
 
-from typing import Any, Container, Dict, List, Mapping, NamedTuple, Tuple
+from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 
 from graph_opt.compat.op_definitions import attributes_of
-from graph_opt.compat.stateful_ops import BRING_ROWS
 from graph_opt.graph.edits import Edits
 from graph_opt.graph.op_call import Call, Tensor, attribute_value, inputs_by_name
+from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.rewrite import Rewrite
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.ops.message_names import CHANGED_SUFFIX, IDS_SUFFIX
 from graph_opt.passes.node_writer import NodeWriter
-from graph_opt.passes.prefetch.exact_tables import (
+from graph_opt.passes.pass_state import PassState
+from graph_opt.passes.prefetch.exact.exact_tables import (
+    ROW_LOG,
     log_entry,
     refuse_place,
-    refuse_writer,
     table_writes,
 )
-from graph_opt.passes.prefetch.refresh_counts import add_refresh_counts
+from graph_opt.passes.prefetch.exact.kind import Asked, ExactKind, Written
+from graph_opt.passes.prefetch.exact.refresh_counts import add_refresh_counts
+from graph_opt.passes.prefetch.regions import sources_behind
 from graph_opt.passes.tasks import runs_on_cpu
 from graph_opt.rules.exchanges import Exchange, exchanges_of
 from graph_opt.rules.lookup import Lookup
-from graph_opt.rules.match.table import find_read, is_dynamic
+from graph_opt.rules.match.table import find_read
 from graph_opt.rules.op_names import EXCHANGE_WEIGHTS_GRAD, GROUP_PREPARE
 
 _REFRESH = "ExchangeRefresh"
@@ -55,59 +58,83 @@ class ExchangedLookup(NamedTuple):
     variables: Tuple[str, ...]
 
 
-def exchanged_lookup(view: GraphView, lookup: Lookup, bounded: Container[str]) -> ExchangedLookup:
-    """Describes the exchange that makes a lookup.
+class ExactOnRanks(ExactKind):
+    """See `ExactKind`: tables that ranks divide."""
 
-    Args:
-      view: The graph.
-      lookup: The lookup.
-      bounded: The variables whose rows are brought to date.
+    change = "{} with exact rows of other ranks, which send what their updates wrote since"
 
-    Raises:
-      Refusal: exact_elsewhere, exact_table_written.
-    """
-    found = exchanges_of(view, [lookup])
-    table = lookup.tables[0].name
-    if not found:
-        raise refuse_place(table, "tables divided among ranks by ops that are not graph_opt's")
-    exchange = found[0]
-    gather, combine = exchange.gather, exchange.combine
-    (inverse,) = inputs_by_name(view, combine)["inverse"]
-    prepare = view.through_identity(inverse).node
-    if view.op(prepare) != GROUP_PREPARE or view.op(gather) not in _CHANGED:
-        raise refuse_place(table, "rows that no request of a batch names")
-    if any(view.op(source) in BRING_ROWS for source in view.controls(gather)):
-        raise refuse_writer(table, "an update that moves every row in each step")
-    if not (runs_on_cpu(view.device(gather)) and runs_on_cpu(view.device(combine))):
-        raise refuse_place(table, "tables on a GPU")
-    reads = [find_read(view, each) for each in inputs_by_name(view, gather)["tables"]]
-    variables = tuple(read.variable for read in reads if read is not None)
-    for variable in (each for each in variables if each in bounded):
-        if is_dynamic(view, variable):
-            raise refuse_place(variable, "a dynamic table")
-        for use in table_writes(view, variable).others:
-            raise refuse_writer(use.consumer, "op " + view.op(use.consumer))
-    return ExchangedLookup(exchange, prepare, variables)
+    def __init__(self, view: GraphView, asked: Asked) -> None:
+        super().__init__(view, asked)
+        self._found: List[ExchangedLookup] = []
+
+    def take(self, lookup: Lookup) -> None:
+        """See `ExactKind`."""
+        self.require_own(lookup.tables[0].name)
+        exchanged = self._described(lookup)
+        self._require_one_input(exchanged)
+        self._found.append(exchanged)
+
+    @property
+    def lookups(self) -> Sequence[str]:
+        """See `ExactKind`."""
+        return [each.exchange.combine for each in self._found]
+
+    def write(self, state: PassState) -> Written:
+        """See `ExactKind`."""
+        replaced: Dict[str, str] = {}
+        for lookup in self._found:
+            step, fresh = _refresh(state.view, lookup, self.asked)
+            state = state.rewritten(step)
+            replaced.update(fresh)
+        variables = [variable for lookup in self._found for variable in lookup.variables]
+        return Written(state, replaced, dict.fromkeys(variables, ROW_LOG))
+
+    def _described(self, lookup: Lookup) -> ExchangedLookup:
+        """The exchange that makes a lookup; refuses one that names no rows, or a table as such."""
+        view = self.view
+        found = exchanges_of(view, [lookup])
+        table = lookup.tables[0].name
+        if not found:
+            raise refuse_place(table, "tables divided among ranks by ops that are not graph_opt's")
+        exchange = found[0]
+        gather, combine = exchange.gather, exchange.combine
+        (inverse,) = inputs_by_name(view, combine)["inverse"]
+        prepare = view.through_identity(inverse).node
+        if view.op(prepare) != GROUP_PREPARE or view.op(gather) not in _CHANGED:
+            raise refuse_place(table, "rows that no request of a batch names")
+        self.require_in_steps(gather, table)
+        if not (runs_on_cpu(view.device(gather)) and runs_on_cpu(view.device(combine))):
+            raise refuse_place(table, "tables on a GPU")
+        reads = [find_read(view, each) for each in inputs_by_name(view, gather)["tables"]]
+        variables = tuple(read.variable for read in reads if read is not None)
+        for variable in (each for each in variables if each in self.asked.bounded):
+            self.require_fused_writers(variable, "a dynamic table")
+        return ExchangedLookup(exchange, prepare, variables)
+
+    def _require_one_input(self, exchanged: ExchangedLookup) -> None:
+        """Where another input ends first on one rank, the others wait for its changed rows."""
+        writes = [table_writes(self.view, each) for each in exchanged.variables]
+        updates = [name for one in writes for name in one.updates]
+        nodes = [exchanged.exchange.combine, *updates]
+        sources = sources_behind(self.view, nodes, self.asked.options)
+        if len(sources) > 1:
+            raise Refusal(
+                "exact_several_inputs",
+                at=exchanged.exchange.combine,
+                need="one input for all of a step, as ranks send each other changed rows (exact)",
+                saw=", ".join(sources),
+            )
 
 
-def refresh_exchanged(
-    view: GraphView, lookup: ExchangedLookup, scope: str, bounded: Mapping[str, int]
+def _refresh(
+    view: GraphView, lookup: ExchangedLookup, asked: Asked
 ) -> Tuple[Rewrite, Dict[str, str]]:
-    """Brings the result of an exchange to date in main.
-
-    Args:
-      view: The graph.
-      lookup: The lookup.
-      scope: Where nodes are added.
-      bounded: How many updates rows may miss, by variable; rows of others stay as they were sent.
-
-    Returns:
-      The rewrite, and what replaces each output of the lookup.
-    """
+    """Brings the result of an exchange to date in main; the rewrite, and what replaces what."""
+    bounded = asked.bounded
     gather, combine = lookup.exchange.gather, lookup.exchange.combine
     node, inputs = view.nodes[combine], inputs_by_name(view, combine)
     outputs = [TensorRef(combine, i) for i in range(len(view.dtypes(combine) or ()))]
-    where = "{}/{}".format(scope, combine)
+    where = "{}/{}".format(asked.scope, combine)
     owner = NodeWriter(view, where, view.device(gather))
     logs = [log_entry(view, each) if each in bounded else "" for each in lookup.variables]
     position = _position(view, lookup, owner, logs)

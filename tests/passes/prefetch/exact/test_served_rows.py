@@ -8,9 +8,10 @@ import pytest
 
 import graph_opt
 from graph_opt.compat import tf
+from graph_opt.passes.prefetch.exact.exact_tables import worker
 from tests.passes.drawings import lines
 from tests.passes.one_pass import Passed
-from tests.passes.prefetch.exact_models import (
+from tests.passes.prefetch.exact.exact_models import (
     SHORT,
     Lookups,
     bags,
@@ -18,6 +19,7 @@ from tests.passes.prefetch.exact_models import (
     limited,
     refusals,
     single,
+    told,
 )
 from tests.session.test_exact_rows import config, sparse, table
 
@@ -92,8 +94,7 @@ def test_lost_rows_are_read_again_between_steps() -> None:
         + exact/replace = ReplaceLostRows(exact/gather_0, exact/gather_1, exact/lost:2) on worker0 \
           shard_widths=[4, 4]
     """)
-    found = passed.translation.exact
-    assert found is not None
+    found = told(passed)
     (again,) = found.read_again
     scope = "exact_rows/group_embedding/lookup_0/pooled/"
     names = ("lose", "lost:3", "replace", "pooled")
@@ -102,9 +103,8 @@ def test_lost_rows_are_read_again_between_steps() -> None:
 
 def test_writers_tell_the_worker_and_steps_keep_answers() -> None:
     passed = exact(single(), servers=1)
-    found = passed.translation.exact
-    assert found is not None
-    assert found.served == {"table": "/job:worker/task:0"}
+    found = told(passed)
+    assert found.followers == {"table": worker("/job:worker/task:0")}
     assert found.side_targets == {
         "group_embedding/apply_0/rows": "exact_rows/group_embedding/update_0/pack/keep",
         "table/Assign": "exact_rows_writers/table/Assign/lose",

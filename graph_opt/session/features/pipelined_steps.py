@@ -11,11 +11,12 @@ runs an update that the stage applies as well.
 
 from __future__ import annotations
 
-from typing import AbstractSet, Any, List, Optional
+from typing import AbstractSet, Any, Callable, List, Optional, Sequence
 
 from graph_opt.compat import tf
 from graph_opt.compat.global_step import read_of_global_step
 from graph_opt.passes.pipeline.pipelined_names import PipelinedNames
+from graph_opt.session.features.feature import Feature
 
 _TWICE = (
     "this step runs '{}', which the stage that applies its gradients does as well: run the train "
@@ -28,53 +29,47 @@ _NOT_COUNTED = (
 _READS = frozenset(["Identity", "RefIdentity", "ReadVariableOp"])
 
 
-class PipelinedSteps:
-    """Translates fetches and targets of one graph.
+class PipelinedSteps(Feature):
+    """See `Feature`."""
 
-    Args:
-      graph: The optimized graph.
-      names: What its names stand for; None if no stage applies updates.
-    """
+    part_type = PipelinedNames
 
-    def __init__(self, graph: Any, names: Optional[PipelinedNames]) -> None:
-        self._graph = graph
-        self._names = names
+    def __init__(self, graph: Any, part: PipelinedNames) -> None:
+        super().__init__(graph, part)
+        self._names = part
+        self._push = graph.get_operation_by_name(part.push)
 
-    def fetched(self, tensor: Any) -> Any:
-        """The tensor to fetch in place of `tensor`."""
-        if self._names is None or tensor.name not in self._names.counts:
-            return tensor
-        return self._graph.get_tensor_by_name(self._names.counts[tensor.name])
+    def in_main(self, name: str) -> Optional[str]:
+        """See `Feature`."""
+        return self._names.counts.get(name)
 
-    def run(self, operation: Any) -> List[Any]:
-        """The operations to run in place of `operation`."""
-        if self._names is None or operation.name not in self._names.ends:
-            return [operation]
-        ends = self._names.ends[operation.name]
-        return [self._graph.get_operation_by_name(name) for name in ends]
+    def run_instead(self, operation: Any) -> Sequence[Any]:
+        """See `Feature`."""
+        ends = self._names.ends.get(operation.name)
+        if ends is None:
+            return (operation,)
+        return [self.graph.get_operation_by_name(name) for name in ends]
 
-    def train(self, reached: AbstractSet[Any]) -> bool:
-        """Whether a step that runs these operations leaves updates to the stage."""
-        return self._names is not None and self._push in reached
+    def fetched_in_step(
+        self, fetched: List[Any], reached: AbstractSet[Any], given: Callable[[], AbstractSet[Any]]
+    ) -> List[Any]:
+        """See `Feature`: a step that pushes gradients leaves updates to the stage."""
+        if self._push not in reached:
+            return fetched
+        self._check(given(), reached)
+        return [self._while_training(tensor) for tensor in fetched]
 
-    def while_training(self, tensor: Any) -> Any:
-        """The tensor to fetch in place of `tensor` in such a step."""
-        assert self._names is not None
+    def _while_training(self, tensor: Any) -> Any:
         taken = self._names.counters.get(self._variable_of(tensor))
-        return tensor if taken is None else self._graph.get_tensor_by_name(taken)
+        return tensor if taken is None else self.graph.get_tensor_by_name(taken)
 
-    def check(self, given: AbstractSet[Any], reached: AbstractSet[Any]) -> None:
+    def _check(self, given: AbstractSet[Any], reached: AbstractSet[Any]) -> None:
         """Refuses such a step if it applies an update itself, or does not count.
-
-        Args:
-          given: All operations behind what the step was asked for.
-          reached: All that it runs.
 
         Raises:
           tf.errors.InvalidArgumentError: The stage would do more than the step asks for.
         """
         names = self._names
-        assert names is not None
         twice = sorted(each.name for each in reached if each.name in names.updates)
         if twice:
             raise tf.errors.InvalidArgumentError(None, None, _TWICE.format(twice[0]))
@@ -83,14 +78,9 @@ class PipelinedSteps:
                 None, None, _NOT_COUNTED.format(min(names.counters))
             )
 
-    @property
-    def _push(self) -> Any:
-        assert self._names is not None
-        return self._graph.get_operation_by_name(self._names.push)
-
     def _variable_of(self, tensor: Any) -> str:
         """The variable whose value this is, as it is before updates."""
-        variable = read_of_global_step(self._graph, tensor)
+        variable = read_of_global_step(self.graph, tensor)
         if variable is not None:
             return str(variable)
         operation = tensor.op

@@ -6,7 +6,12 @@ from typing import List
 
 import pytest
 
-from graph_opt.passes.prefetch.exact_tables import log_writers, table_writes, tell_writers
+from graph_opt.passes.prefetch.exact.exact_tables import (
+    ROW_LOG,
+    table_writes,
+    tell_followers,
+    worker,
+)
 from tests.passes.drawings import Change, lines, view_of
 
 REFERENCE = """
@@ -104,7 +109,9 @@ WRITERS = (
 
 def logged(only: List[str]) -> List[str]:
     view = view_of(WRITERS)
-    return Change.by(view, log_writers(view, {"table"}, frozenset(only) or None)).drawn({})
+    return Change.by(
+        view, tell_followers(view, {"table": ROW_LOG}, frozenset(only) or None)[0]
+    ).drawn({})
 
 
 def test_what_sets_or_scatters_waits_for_the_log_and_updates_do_not() -> None:
@@ -126,7 +133,7 @@ def test_only_new_nodes_are_changed_when_a_graph_grows() -> None:
 
 def test_the_worker_is_told_behind_each_writer() -> None:
     view = view_of(WRITERS)
-    rewrite, side_targets = tell_writers(view, {"table": "/job:worker/task:0"})
+    rewrite, side_targets = tell_followers(view, {"table": worker("/job:worker/task:0")})
     assert Change.by(view, rewrite).drawn({}) == lines("""
         + exact_rows_writers/start/lose = LoseServedRows(^start) on /job:worker/task:0
         + exact_rows_writers/add/lose = LoseServedRows(^add) on /job:worker/task:0
@@ -137,5 +144,5 @@ def test_the_worker_is_told_behind_each_writer() -> None:
 
 def test_names_that_are_taken_are_avoided() -> None:
     view = view_of(WRITERS + "exact_rows_writers = NoOp()")
-    rewrite = log_writers(view, {"table"})
+    rewrite, _ = tell_followers(view, {"table": ROW_LOG})
     assert [node.name for node in rewrite.nodes] == ["exact_rows_writers_1/table/all"]

@@ -6,6 +6,7 @@ import contextlib
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from graph_opt.compat import tf
+from graph_opt.passes.prefetch.exact.exact_tables import ExactTables
 from tests.passes.one_pass import Passed, ran_pass
 from tests.session.test_exact_rows import batches, config, sparse, table
 
@@ -72,10 +73,16 @@ def limited(**updates: int) -> Any:
     return options
 
 
+def told(passed: Passed) -> ExactTables:
+    """What the pass tells of exact rows."""
+    exact_tables = passed.translation.part(ExactTables)
+    assert exact_tables is not None
+    return exact_tables
+
+
 def refusals(passed: Passed) -> List[Tuple[str, str]]:
     """The code and the node of each lookup that stays in main."""
-    assert passed.translation.exact is not None
-    return [(each.code, each.node) for each in passed.translation.exact.refused.values()]
+    return [(each.code, each.node) for each in told(passed).refused.values()]
 
 
 def trained(rows: Sequence[Any]) -> Any:

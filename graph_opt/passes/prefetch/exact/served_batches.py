@@ -17,8 +17,8 @@ from graph_opt.graph.edits import Edits
 from graph_opt.graph.rewrite import Rewrite
 from graph_opt.graph.view import GraphView
 from graph_opt.passes.node_writer import NodeWriter
-from graph_opt.passes.prefetch.exact_tables import table_writes
-from graph_opt.passes.prefetch.served_rows import (
+from graph_opt.passes.prefetch.exact.exact_tables import table_writes
+from graph_opt.passes.prefetch.exact.served_rows import (
     ServedLookup,
     gather_again,
     of_lookup,

@@ -1,22 +1,40 @@
-"""Reads rows of servers again for batches that wait, once a session cannot know them any more.
+"""Rows that lookups read ahead and that a step has as they are when it runs.
 
-A step that failed may or may not have updated rows, and what assigns to a table, such as a restored
+Whoever follows the rows of a table is told of what else writes it, also by nodes that come later.
+Rows of servers are read again, for batches that wait, once a session cannot know them any more. A
+step that failed may or may not have updated rows, and what assigns to a table, such as a restored
 checkpoint, writes all of them. The next step that takes a batch first reads those again that wait:
 on the same thread, before it begins.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 import weakref
-from typing import Any, Callable, Iterable, MutableSet, Optional, Sequence
+from typing import (
+    AbstractSet,
+    Any,
+    Callable,
+    Iterable,
+    List,
+    MutableSet,
+    Optional,
+    Sequence,
+)
 
 from graph_opt.compat import tf
 from graph_opt.compat.sessions import share_session
 from graph_opt.graph.operations import operations_behind
-from graph_opt.passes.prefetch.exact_tables import LOSE_ROWS, ReadAgain
+from graph_opt.graph.view import GraphView
+from graph_opt.passes.prefetch.exact.exact_tables import (
+    LOSE_ROWS,
+    ExactTables,
+    ReadAgain,
+    tell_followers,
+)
 from graph_opt.reporting.read_again import note_read_again
-from graph_opt.session.graph_records import translation_of
+from graph_opt.session.features.feature import Feature, Late, StepHooks, Watched
 from graph_opt.session.stage_reach import StageReach
 from graph_opt.session.step import Step
 
@@ -52,15 +70,11 @@ class _Losses:
 _losses = _Losses()
 
 
-class LostRows:
-    """Has a session read rows again.
-
-    Args:
-      session: The session.
-    """
+class LostRows(StepHooks):
+    """Has a session read rows again."""
 
     def __init__(self, session: Any) -> None:
-        self._session = weakref.ref(session)
+        super().__init__(session)
         self._read: Sequence[ReadAgain] = ()
         self._seen = 0
         self._must_lose = False
@@ -71,26 +85,16 @@ class LostRows:
         """Whether any lookup of servers' tables of the session's graph runs ahead."""
         return bool(self._read)
 
-    def learn_graph(self) -> None:
-        """Called when the session's graph has been rewritten, or has grown."""
-        session: Any = self._session()
-        exact = translation_of(session.graph).exact
-        self._read = () if exact is None else exact.read_again
+    def learn_graph(self, part: Optional[ExactTables]) -> None:
+        """See `StepHooks`."""
+        self._read = () if part is None else part.read_again
 
-    def may_lose(self, operations: Iterable[Any]) -> bool:
+    def concern(self, operations: Iterable[Any]) -> bool:
         """Whether a step of these writes tables by other means than the updates of its lookups."""
         return self.matter and any(each.type == LOSE_ROWS for each in operations)
 
     def before_step(self, step: Step, within_limit: Callable[..., Any]) -> None:
-        """Called before each step, whose stages are running.
-
-        Args:
-          step: What the session is about to run.
-          within_limit: Calls a function, but waits no longer than the session may for servers.
-
-        Raises:
-          tf.errors.OpError: Servers do not answer, as the step would find.
-        """
+        """See `StepHooks`."""
         if not self._read or (self._seen == _losses.count and not _losses.may_come):
             return
         if not step.takes_from and step.may_take_from is None:
@@ -102,17 +106,18 @@ class LostRows:
                 self._seen = count
 
     def after_step(self, step: Step, error: Optional[BaseException]) -> None:
-        """Called when a step has ended, with an error or, if that is None, well."""
+        """See `StepHooks`."""
         failed = error is not None and not step.fills
-        if failed and step.loses_rows:
+        loses = type(self) in step.concerns
+        if failed and loses:
             self._must_lose = True  # The step may have written tables, and told nobody.
         if failed and isinstance(error, _NOT_OVER):
             _losses.may_come.add(self)
-        if failed or step.loses_rows:
+        if failed or loses:
             _losses.add()
 
     def _read_again(self) -> None:
-        session: Any = self._session()
+        session = self.session
         graph = session.graph
         losses = [each.loss for each in self._read]
         replace = [graph.get_operation_by_name(each.replace) for each in self._read]
@@ -132,3 +137,35 @@ def _stage_of(graph: Any, read: ReadAgain) -> str:
     """The stage from which a step takes the batches of a lookup."""
     reached = operations_behind([graph.get_operation_by_name(read.pooled)])
     return max(StageReach(graph).taken_directly(reached), default="")
+
+
+class ExactRows(Feature):
+    """See `Feature`."""
+
+    part_type = ExactTables
+    hooks = LostRows
+    not_as_built = "it trains tables whose rows are read ahead"
+
+    def __init__(self, graph: Any, part: ExactTables) -> None:
+        super().__init__(graph, part)
+        self._side_targets = part.side_targets
+
+    @classmethod
+    def watched(cls, part: ExactTables) -> Watched:
+        """See `Feature`."""
+        return Watched(part.followers.keys())
+
+    @classmethod
+    def rewrite_late(cls, view: GraphView, part: ExactTables, new: AbstractSet[str]) -> Late:
+        """See `Feature`."""
+        rewrite, told = tell_followers(view, part.followers, new)
+        if not told:
+            return Late(rewrite, part)
+        side_targets = {**part.side_targets, **told}
+        return Late(rewrite, dataclasses.replace(part, side_targets=side_targets))
+
+    def side_targets(self, reached: AbstractSet[Any]) -> List[Any]:
+        """See `Feature`: what tells a worker what the step writes, of rows that batches have."""
+        targets = self._side_targets
+        names = {targets[each.name]: None for each in reached if each.name in targets}
+        return [self.graph.get_operation_by_name(name) for name in names]

@@ -6,11 +6,11 @@ from typing import Any, Dict, List, Sequence
 
 from graph_opt.compat import tf
 from graph_opt.graph.view import GraphView
-from graph_opt.passes.prefetch.served_batches import ask_behind_updates
-from graph_opt.passes.prefetch.served_rows import ServedLookup
+from graph_opt.passes.prefetch.exact.served_batches import ask_behind_updates
+from graph_opt.passes.prefetch.exact.served_rows import ServedLookup
 from tests.passes.drawings import Change, lines, view_of
 from tests.passes.one_pass import Passed
-from tests.passes.prefetch.exact_models import (
+from tests.passes.prefetch.exact.exact_models import (
     SHORT,
     Lookups,
     apart,

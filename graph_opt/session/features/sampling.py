@@ -10,18 +10,18 @@ import functools
 import re
 import sys
 import threading
-import weakref
 from typing import Any, Callable, Iterable, Optional, Sequence
 
 from graph_opt.compat import tf
 from graph_opt.compat.callables import is_closed, is_direct_session
 from graph_opt.compat.sessions import share_session
-from graph_opt.passes.prefetch.measured_lookups import SampledStage
+from graph_opt.passes.prefetch.measured_lookups import SampledStage, Sampling
 from graph_opt.reporting.staleness import next_turn, note_sample
 from graph_opt.reporting.warnings_given import warn_once
 from graph_opt.runtime.lock_step import lock_step_of
 from graph_opt.runtime.refresh_metrics import counts_refreshed, read_refreshed
-from graph_opt.session.graph_records import sample_steps_of, translation_of
+from graph_opt.session.features.feature import Feature, StepHooks
+from graph_opt.session.graph_records import sample_steps_of
 from graph_opt.session.step import Step
 
 # What updates variables without being an optimizer's own op.
@@ -32,40 +32,37 @@ _NO_BATCH = (
 )
 
 
-class StalenessSampler:
+class StalenessSampler(StepHooks):
     """Samples one of so many training steps of a session.
 
-    Args:
-      session: The session, whose graph says of how many, and what to run, by its first step.
+    Its graph says of how many, and what to run, by its first step.
     """
 
     def __init__(self, session: Any) -> None:
-        self._session = weakref.ref(session)
+        super().__init__(session)
         self._every: Optional[int] = None
         self._counts = False
         self._stages: Sequence[SampledStage] = ()
         self._steps = 0
         self._lock = threading.Lock()
 
-    def may_sample(self, operations: Iterable[Any]) -> bool:
+    def learn_graph(self, part: Optional[Sampling]) -> None:
+        """See `StepHooks`."""
+        self._stages = () if part is None else part.stages
+
+    def concern(self, operations: Iterable[Any]) -> bool:
         """Whether a step of these updates variables, and so is one of which some are sampled."""
         return any(_UPDATE.match(operation.type) for operation in operations)
 
     def before_step(self, step: Step, within_limit: Callable[..., Any]) -> None:
-        """Called before each step, whose stages are running.
-
-        Args:
-          step: What the session is about to run.
-          within_limit: Calls a function, but waits no longer than the session may for servers.
-        """
-        session: Any = self._session()
+        """See `StepHooks`."""
+        session = self.session
         if self._every is None:
-            self._stages = translation_of(session.graph).sampled
             self._counts = counts_refreshed(session.graph)
             told = self._stages or self._counts
             self._every = sample_steps_of(session.graph) if told else 0
             self._read_counts(session, within_limit, begins=True)
-        if not self._every or not (step.trains or step.may_sample):
+        if not self._every or not (step.trains or type(self) in step.concerns):
             return
         with self._lock:
             self._steps += 1
@@ -77,8 +74,8 @@ class StalenessSampler:
                 self._sample(session, stage, within_limit)
 
     def before_close(self) -> None:
-        """Called before the session is closed: the last time that it can tell its counts."""
-        session: Any = self._session()
+        """See `StepHooks`: the last time that it can tell its counts."""
+        session = self.session
         # Servers may be gone, and TensorFlow would wait for them.
         if sys.is_finalizing() or not self._every or is_closed(session):
             return
@@ -112,3 +109,11 @@ class StalenessSampler:
             tf.logging.debug("graph_opt: a step was not sampled: %s", error.message)
             return
         note_sample(session.graph, stage.tables, stage.uncounted, *told)
+
+
+class SampledSteps(Feature):
+    """See `Feature`."""
+
+    part_type = Sampling
+    hooks = StalenessSampler
+    not_as_built = "it trains tables whose rows are read ahead"

@@ -7,12 +7,13 @@ from typing import Any, Dict, List
 import pytest
 
 from graph_opt.compat import tf
-from graph_opt.passes.prefetch.exact_rows import refuse_inexact
+from graph_opt.passes.prefetch.exact.exact_rows import refuse_inexact
+from graph_opt.passes.prefetch.exact.exact_tables import ROW_LOG
 from graph_opt.rules import find_lookups
 from tests.control_flow import control_flow_v2
 from tests.passes.drawings import lines
 from tests.passes.one_pass import Passed, options_of
-from tests.passes.prefetch.exact_models import (
+from tests.passes.prefetch.exact.exact_models import (
     SHORT,
     Lookups,
     bags,
@@ -20,6 +21,7 @@ from tests.passes.prefetch.exact_models import (
     limited,
     refusals,
     single,
+    told,
     trained,
 )
 from tests.session.test_exact_rows import config, sparse, table
@@ -121,8 +123,7 @@ def test_only_tables_with_a_limit_are_brought_to_date_and_only_so_far() -> None:
         "=['near', ''] may_miss=[2, 0] ahead_choice=''",
         "=['near', ''] row_log_length=10",
     }
-    assert passed.translation.exact is not None
-    assert dict(passed.translation.exact.bounded) == {"near": 2}
+    assert dict(told(passed).bounded) == {"near": 2}
 
 
 def test_a_limit_that_no_row_exceeds_changes_nothing() -> None:
@@ -236,15 +237,13 @@ def test_a_table_that_something_else_writes_keeps_its_whole_op_in_main() -> None
     with tf.Graph().as_default():
         assert exact(of_one_op).drawn() == []
     passed = exact(of_two_ops)
-    assert passed.translation.exact is not None
-    assert passed.translation.exact.variables == {"other"}
+    assert told(passed).followers == {"other": ROW_LOG}
     assert refusals(passed) == [("exact_table_written", "scatter")]
 
 
 def test_a_table_without_a_limit_may_have_other_writers() -> None:
     passed = exact(of_one_op, options=limited(other=1))
-    assert passed.translation.exact is not None
-    assert passed.translation.exact.variables == {"other"} and refusals(passed) == []
+    assert told(passed).followers == {"other": ROW_LOG} and refusals(passed) == []
 
 
 def test_what_is_not_fused_does_not_run_ahead() -> None:
@@ -255,7 +254,7 @@ def test_what_is_not_fused_does_not_run_ahead() -> None:
     (lookup,) = find_lookups(passed.view).lookups
     ahead = options_of(options).async_embedding
     assert passed.drawn() == [] and ahead is not None
-    refusal = refuse_inexact(lookup, passed.translation.exact, ahead)
+    refusal = refuse_inexact(lookup, told(passed), ahead)
     assert refusal is not None and refusal.code == "exact_not_fused"
     assert refuse_inexact(lookup, None, ahead) is None
 
@@ -266,4 +265,4 @@ def test_lookups_in_main_are_told_from_those_without_a_limit() -> None:
     ahead = options_of(options).async_embedding
     assert ahead is not None
     for lookup in find_lookups(passed.view).lookups:
-        assert refuse_inexact(lookup, passed.translation.exact, ahead) is None
+        assert refuse_inexact(lookup, told(passed), ahead) is None

@@ -1,0 +1,1 @@
+"""What sessions do for the sake of one thing that passes did: a file for each."""

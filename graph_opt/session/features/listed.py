@@ -1,0 +1,52 @@
+"""All features of sessions, in the order in which names are looked up and hooks are called."""
+
+from __future__ import annotations
+
+from typing import Any, Iterator, List, Tuple, Type
+
+from graph_opt.passes.translation import Translation
+from graph_opt.session.features.deferred_rows import DeferredRows
+from graph_opt.session.features.divided_tables import DividedTables
+from graph_opt.session.features.exact_rows import ExactRows
+from graph_opt.session.features.feature import Feature, StepHooks
+from graph_opt.session.features.micro_batches import MicroBatches
+from graph_opt.session.features.pipelined_steps import PipelinedSteps
+from graph_opt.session.features.sampling import SampledSteps
+
+FEATURES: Tuple[Type[Feature], ...] = (
+    DividedTables,
+    DeferredRows,
+    MicroBatches,
+    PipelinedSteps,
+    ExactRows,
+    SampledSteps,
+)
+
+
+def features_in(translation: Translation) -> Iterator[Tuple[Type[Feature], Any]]:
+    """The features of a graph, with what each knows of it."""
+    for feature in FEATURES:
+        part = translation.part(feature.part_type)
+        if part is not None:
+            yield feature, part
+
+
+class SessionHooks:
+    """The hooks of one session.
+
+    Args:
+      session: The session.
+    """
+
+    def __init__(self, session: Any) -> None:
+        self._hooks: List[Tuple[Type[Feature], StepHooks]] = [
+            (feature, feature.hooks(session)) for feature in FEATURES if feature.hooks is not None
+        ]
+
+    def __iter__(self) -> Iterator[StepHooks]:
+        return (hooks for _, hooks in self._hooks)
+
+    def learn_graph(self, translation: Translation) -> None:
+        """Called when the session's graph has been rewritten, or has grown."""
+        for feature, hooks in self._hooks:
+            hooks.learn_graph(translation.part(feature.part_type))
