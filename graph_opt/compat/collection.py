@@ -6,9 +6,9 @@ import _thread
 import gc
 import sys
 import threading
-from typing import Any, Callable, Dict, Set
+from typing import Any, Callable, Dict, List, Set
 
-_collecting: Set[int] = set()
+_collecting: Dict[int, List[Any]] = {}  # Locks to release once a thread has collected.
 _borrowing: Set[int] = set()
 
 
@@ -18,15 +18,27 @@ def outside_collection(finalize: Callable[[], Any]) -> None:
     The collector runs in the midst of whatever a thread is doing, which may hold any lock: to wait
     for one there may be to wait for ever. The same is true of a thread that borrows an object.
 
+    What is found in the same collection is ended before: a callable of a session, say, which
+    TensorFlow releases by the session's handle.
+
     Args:
       finalize: May take locks and wait; raises nothing.
     """
     here = threading.get_ident()
     if sys.is_finalizing() or not (here in _collecting or here in _borrowing):
         finalize()
-    else:
-        thread = threading.Thread(target=finalize, name="graph_opt/collected", daemon=True)
-        _thread.start_new_thread(thread.start, ())  # It takes locks, too.
+        return
+    collected = _thread.allocate_lock()
+    if here in _collecting:
+        collected.acquire()
+        _collecting[here].append(collected)
+
+    def finalize_later() -> None:
+        collected.acquire()
+        finalize()
+
+    thread = threading.Thread(target=finalize_later, name="graph_opt/collected", daemon=True)
+    _thread.start_new_thread(thread.start, ())  # It takes locks, too.
 
 
 def call_with_borrowed(reference: Callable[[], Any], use: Callable[[Any], Any]) -> None:
@@ -49,10 +61,12 @@ def call_with_borrowed(reference: Callable[[], Any], use: Callable[[Any], Any]) 
 
 
 def _note(phase: str, _: Dict[str, int]) -> None:
+    here = threading.get_ident()
     if phase == "start":
-        _collecting.add(threading.get_ident())
-    else:
-        _collecting.discard(threading.get_ident())
+        _collecting[here] = []
+        return
+    for collected in _collecting.pop(here, ()):
+        collected.release()
 
 
 gc.callbacks.append(_note)
