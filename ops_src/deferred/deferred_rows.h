@@ -2,7 +2,12 @@
 //
 // Some optimizers move all rows of a table in each step (TensorFlow's Adam: moments decay, and by
 // them every row moves). What a step does to a row without gradient is known beforehand, so it is
-// done later, for many steps at once, when the row is next needed: the row is brought to date.
+// done later, for many steps at once, when the row is next needed: the row is brought to date. That
+// takes about as long as one update, however many steps the row missed.
+//
+// Memory does not grow with the number of steps. A row has four bytes, for the step that it is
+// current as of (row_stamps.h). The sums of past steps (step_history.h) reach as far back as a row
+// may need: each step also brings some rows to date that missed many.
 #ifndef GRAPH_OPT_DEFERRED_DEFERRED_ROWS_H_
 #define GRAPH_OPT_DEFERRED_DEFERRED_ROWS_H_
 

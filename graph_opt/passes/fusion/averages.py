@@ -4,6 +4,9 @@
     after    table, slots, average, rate -> GroupEmbeddingAverage
 
 The new op waits for what those nodes waited for, which usually is the update of the same step.
+
+With optimizers that move touched rows only, weights are always current: only readers of the
+average, and writers of the table, wait.
 """
 
 from __future__ import annotations

@@ -7,6 +7,10 @@
 Of the second, there is one for each table and each set of nodes that readers wait for. An update
 that runs later in the same step brings all rows to date once more, so BringAllToDate need not wait
 for anything else that readers read. Inside a `tf.cond`, it runs only if its branch does.
+
+`BringToDate` draws on state only as the lookup behind it does, and so runs ahead with that lookup.
+Fused lookups are brought to date as their placement looks them up: of tables on servers, and of
+those that ranks divide, an op beside the gather brings the rows to date that others ask it for.
 """
 
 from __future__ import annotations

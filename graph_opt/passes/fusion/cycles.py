@@ -3,8 +3,10 @@
     lookup A -> update of A           together   {A, B} -> update of {A, C} -> ids of B -> {A, B}
     update of C -> ids of B -> lookup B
 
-Neither lookup depends on the other, nor does either update, yet merged they close a cycle. One of
-the ops on it is broken up: the parts that close the cycle are left unchanged, the rest is fused.
+Neither lookup depends on the other, nor does either update, yet merged they close a cycle. The
+verifier names the nodes on it, and one of the fused ops among them is broken up: the parts that
+close the cycle are left unchanged, and the rest is planned again. A cycle without a fused op is a
+defect, as is anything else that the verifier finds, and raises an error.
 """
 
 from __future__ import annotations

@@ -4,6 +4,10 @@
 
 Whoever has a tensor of such numbers keeps the table from moving or evicting these rows. So the
 update of a batch that was prefetched writes to the rows that were read for it.
+
+An update that takes IndexedSlices finds the rows of their keys anew, once their values are known:
+by then the lookups have made these rows. For a bag without ids no row is made, where TensorFlow
+looks key 0 up and discards what it has read.
 """
 
 from __future__ import annotations

@@ -306,7 +306,10 @@ def colocated(shards: Sequence[str], is_resource: bool) -> Dict[str, Any]:
 
 
 def _fills(candidate: Candidate) -> bool:
-    """Whether TensorFlow's lookup reads row 0 for an empty bag and then zeroes the result."""
+    """Whether TensorFlow's lookup reads row 0 for an empty bag and then zeroes the result.
+
+    That row's gradient is zero, but an optimizer with momentum moves it all the same.
+    """
     zeroed = candidate.inputs.safe and candidate.inputs.default_id < 0
     return zeroed and not candidate.is_dynamic
 

@@ -1,4 +1,10 @@
-"""Which lookups, gradients and updates become one op each."""
+"""Which lookups, gradients and updates become one op each.
+
+- Lookups: those on the same device that treat ids alike (safe or not, partition strategy), depend
+  on the same batch, and do not depend on each other.
+- Updates: those with the same rule and the same hyperparameters that the same steps run, which are
+  those that the same nodes wait for in the end. In a `tf.cond`, each branch has its own.
+"""
 
 from __future__ import annotations
 

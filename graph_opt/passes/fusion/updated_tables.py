@@ -4,7 +4,9 @@
     others: clipped, averaged, accumulated, of other lookups    IndexedSlices ──> update
 
 IndexedSlices are what a plain lookup of `indices` has as its gradient if that of its result is
-`values`. So the ops of updates take them like the gradients of lookups.
+`values`. So the ops of updates take them like the gradients of lookups. What computes the slices
+is fused as far as its numbers stay the same: one op makes those of combined rows, of which
+TensorFlow's gradient has each row once, too.
 """
 
 from __future__ import annotations

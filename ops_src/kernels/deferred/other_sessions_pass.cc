@@ -18,7 +18,8 @@
 #include "tensorflow/core/graph/graph.h"
 
 // The process that holds variables sees each graph that reads them, whoever made it, just before it
-// first runs. Here, readers that do not bring rows to date themselves are made to wait:
+// first runs. Here, readers that do not bring rows to date themselves are made to wait for an
+// op that looks at run time whether updates of the variable are deferred:
 //
 //   BringVariablesToDate -^> variable -> ...        where anything takes all of the variable
 //   ids -> BringVariableRowsToDate -^> gather       where only gathers read it

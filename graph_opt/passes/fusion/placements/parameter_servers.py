@@ -4,7 +4,13 @@ worker   GroupEmbeddingPrepare ──request──> GroupEmbeddingGather      se
          GroupEmbeddingCombine <───rows───
          GroupEmbeddingPackGradients ─update─> GroupEmbeddingApplyPacked
 
-What travels for dynamic tables are keys, whose rows the server finds.
+Each row that a batch names is sent once. Where batches hold fewer bags than different rows, bags
+travel instead (ops_src/packed/packed_bags.h): the server pools them, and sums their gradients.
+Which of the two sends less is measured for each table (server_pooling.h).
+
+What travels for dynamic tables are the different keys of a batch, each once and with how often it
+occurred (key_request.h). The server finds their rows, and makes those that are missing. Updates
+name keys, too, since rows may have been evicted meanwhile.
 """
 
 from __future__ import annotations
