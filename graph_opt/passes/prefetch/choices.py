@@ -4,7 +4,9 @@
     tf.cond(is_training, train.get_next, evaluation.get_next)
 
 Each input gets a stage of its own, and main takes from the stage of the one that the step chooses.
-What the others hold stays until a step chooses them, so every batch is used once and in order.
+What the others hold stays until a step chooses them, so every batch is used once and in order. It
+is dropped when the iterator is initialized. After a switch back to an iterator that was not
+initialized since, the batches that have waited carry rows as they were when it was left.
 """
 
 from __future__ import annotations

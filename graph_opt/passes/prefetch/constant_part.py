@@ -2,7 +2,9 @@
 
     source -> parse -> normalize -> | layers of variables -> loss
 
-Such a node depends on one batch, and on nothing that steps change.
+Such a node depends on one batch, and on nothing that steps change; it may read hash tables that an
+initializer fills. A result that nothing reads, such as a metric of the labels, stays in main, where
+it can be fetched.
 """
 
 from __future__ import annotations

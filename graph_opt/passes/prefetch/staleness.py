@@ -6,8 +6,8 @@
 
 The first two are in every step, and cost the same for any number of rows. What is sampled is no
 part of a step: a session runs it by itself before one of its steps, on the batch that this step is
-about to take. Main has applied its updates by then, so what is read again is what a synchronous
-step would read.
+about to take, which a peek leaves in the buffer. Main has applied its updates by then, so what is
+read again is what a synchronous step would read.
 """
 
 from __future__ import annotations

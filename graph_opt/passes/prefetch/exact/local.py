@@ -5,9 +5,14 @@
                update -> log: the rows that it wrote
 
 The lookup remains what it was and moves like any other. Of what it returns, main pools those bags
-again of which an update has since written a row. Whether it has is looked up in a log that updates
-keep for as many steps as a batch may wait. A position is taken before rows are read, and an update
-logs after it has written: one that the read overlaps counts as later.
+again of which an update has since written a row, to the same bits; the others stay in the memory
+that the take returned. Whether a row was written is looked up in a log that updates keep for as
+many steps as a batch may wait (ops_src/lookup/row_log.h). A position is taken before rows are read,
+and an update logs after it has written: one that the read overlaps counts as later.
+
+RowLogPosition returns -1 for what is read again in any case: variables of a server, should a graph
+without devices run there, since others may write them; and tables whose bags were mostly pooled
+again lately (ops_src/lookup/ahead_choice.h), which the lookup of the same step leaves out.
 """
 
 from __future__ import annotations

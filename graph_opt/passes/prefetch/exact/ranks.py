@@ -112,7 +112,10 @@ class ExactOnRanks(ExactKind):
         return ExchangedLookup(exchange, prepare, variables)
 
     def _require_one_input(self, exchanged: ExchangedLookup) -> None:
-        """Where another input ends first on one rank, the others wait for its changed rows."""
+        """Where another input ends first on one rank, the others wait for its changed rows.
+
+        So nothing but the batch may decide whether a rank sends them.
+        """
         writes = [table_writes(self.view, each) for each in exchanged.variables]
         updates = [name for one in writes for name in one.updates]
         nodes = [exchanged.exchange.combine, *updates]

@@ -7,6 +7,10 @@
 Where servers pool bags, any update makes old what they sent before, so nothing is asked for ahead
 of it. To ask in the step that needs them is another round trip, for which main waits. To ask behind
 the update takes no longer than its answer does.
+
+What a step asks for is the batch that has waited longest. If the next step takes another one, or
+another update of these tables has begun, TakeServedRows has main ask itself, behind a `Switch`.
+Nothing waits for anything, so nothing can hang, whatever a step takes, updates or fails at.
 """
 
 from __future__ import annotations

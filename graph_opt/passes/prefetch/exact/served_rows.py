@@ -8,17 +8,28 @@
 The worker knows what it updates: an update names, beside its gradients, those of its rows that
 staged batches were sent before, and its answer has their new values. A batch that is staged while
 an update of its rows is under way is not asked for before the answer has come. So no update of this
-worker is missed, and there is no further round trip.
+worker is missed, and there is no further round trip. Once nothing holds a batch any more, because
+it was used or dropped, updates do not ask for its rows.
+
+Updates of other workers are seen as by a worker without prefetch at the time of the read. The same
+holds for steps that run at once: of two answers with the same row, the later one counts, which has
+both updates.
 
 Where it is clearly less to send, servers pool the bags of a lookup and sum their gradients. Then no
 worker knows which rows an update writes, nor could it pool bags again. So main itself asks servers
 to; what runs ahead are the ids and the making of requests. A step asks for the next one's, behind
 its own update (served_batches.py), and only where it could not, the next step asks itself.
 
-Where an answer does not come, since its step failed, or something else writes a table, batches that
-wait are lost. A session reads their rows again before its next step:
+KeepServedRows is beside whatever a step ends with, for else the step counter, say, would wait for
+another round trip; sessions run it in each step that runs the update. Where an answer does not
+come, since its step failed or was another session's, or something else writes a table, batches that
+wait are lost. A session reads their rows again before its next step that takes a batch, with one
+round trip for each lost batch, and none after a step that ended well:
 
     between    FindLostRows ══> Gather ══> ReplaceLostRows
+
+If an update is of a session that is not graph_opt's, nobody knows of the loss: main then fails with
+an error rather than compute with old rows.
 """
 
 from __future__ import annotations
