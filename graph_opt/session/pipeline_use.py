@@ -2,7 +2,7 @@
 
 - It trains: it takes weights that were read ahead, and leaves its gradients to the stage.
 - It needs variables as they are once all gradients are applied: a checkpoint, an evaluation, a
-  fetch. The stage is drained first, and the model reads the variables themselves.
+  fetch. The stage is drained first, and what the model takes from it is fed the variables' values.
 - It changes such variables: the stage also starts anew afterwards.
 """
 

@@ -157,7 +157,7 @@ def rewrite_for_new_readers(
 
     Returns:
       The rewrite, which moves only edges into new nodes, and additions to
-      `Translation.up_to_date`; both are empty if none of the nodes reads a deferred table.
+      `DeferredVariables.up_to_date`; both are empty if none of the nodes reads a deferred table.
     """
     tables = {shard.table: shard for shard in deferred.variables}
     nodes, edits = GroupNodes(view, free_scope(view, _SCOPE)), Edits(view)

@@ -1,10 +1,12 @@
 """Tells for each node whether it can be computed for some rows of a batch at a time.
 
-    early   computed once, before all micro-batches: what reads no rows, lookups, the batch itself
+    early   computed once, before all micro-batches: what reads no rows, lookups, random numbers,
+            the batch itself
     copied  computed for each micro-batch from its rows
     late    computed once, after all micro-batches, from their joined rows and summed totals
 
-Nothing early or copied waits for anything late, so micro-batches can run one after the other.
+Nothing early or copied waits for anything late, so micro-batches can run one after the other. If
+layers are late, the pass refuses, and names what made them so.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
     batch -> SplitV -> Identity -> copy 0 -> gradient 0 ---+
                     -> Identity -> copy 1 -> gradient 1 ---+ AddV2 -> update
 
-The Identity of micro-batch 1 waits for gradient 0, so that what copy 0 needed is freed before.
+The Identity of micro-batch 1 waits for gradient 0, so that what copy 0 needed is freed before. Only
+what updates need reads the new nodes.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
     Shape(logits) -> [2 rows, 16] -> Prod -> 32 rows -> FloorDiv(_, 16) -> 2 rows
 
-`None` is an integer that is not known, but that all micro-batches share.
+Where such a number is a size, a copy uses that of its own rows; where it divides a mean, that of
+the batch. `None` is an integer that is not known, but that all micro-batches share.
 """
 
 from __future__ import annotations

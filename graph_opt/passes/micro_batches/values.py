@@ -4,6 +4,9 @@ Rows     micro-batch i has rows that lie one after the other: joined, they are t
 total    the micro-batches' tensors add up to it
 numbers  integers such as shapes, in which a number of rows is the micro-batch's own
 else     one value, which all micro-batches share
+
+The rules for ops (elementwise, layout, products, reductions) say which of these a result is, and
+refuse all else.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Finds the numbers of steps that a stage can count in the place of main.
 
 Such a number grows by a constant in each training step, so what it will be once the updates that a
-step does not see are applied is known: main is given that.
+step does not see are applied is known: main is given that, and computes learning rates from it.
 """
 
 from __future__ import annotations

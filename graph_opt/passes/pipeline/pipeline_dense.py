@@ -11,8 +11,15 @@
 
 The stage applies the gradients of a step and reads the weights for the step after the next one, in
 one step of its own. Two records of weights are under way, both read at first before any update. So
-the weights of each step miss one update, that of the step before, however long anything takes. With
-`dense_staleness: 0` only one record is under way: a step waits for what its own update returned.
+the weights of each step miss one update, that of the step before, however long anything takes: a
+run can be compared with stock TensorFlow's to the bit. With `dense_staleness: 0` only one record is
+under way: a step waits for what its own update returned.
+
+Two threads run the stage: while one waits for servers, the next step is under way to them, and has
+its turn (a buffer of one token) once the last one's weights are put. So a step costs the stage one
+round trip and not two. It is a stage like the others, except that steps of main fill the buffer
+that it takes from. An error of an update takes the place of weights, and is raised by a step that
+takes these, by what waits for the stage, or when the session is closed.
 
 The user's reads and updates keep their names and run in steps that do not train.
 """

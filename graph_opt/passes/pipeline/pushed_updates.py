@@ -8,6 +8,10 @@
 An update stays in main if a step needs it there: main reads its variable by something other than
 a whole value that could be read before (a lookup, say), or computes what is sent from what waits
 for the update, or counts steps with it. What shares a variable with such an update stays as well.
+So updates of tables move if all their lookups run ahead, but not those whose answers have rows for
+the next step (passes/prefetch/exact/served_rows.py).
+
+Powers, slots and averages are read and written in the stage alone, and so are never old.
 """
 
 from __future__ import annotations

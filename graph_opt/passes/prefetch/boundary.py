@@ -11,7 +11,10 @@ not cross: its small input does. A tensor that is another view of one that cross
 StridedSlice) is computed from that one.
 
 The source's outputs cross whether main reads them or not: scripts fetch row numbers or keys with
-the step, and since elements hold references, it costs nothing.
+the step, and since elements hold references, it costs nothing. What the session's first run or its
+hooks fetch counts as read by main.
+
+State is never staged: variables and handles stay outside, and both sides read the table itself.
 """
 
 from __future__ import annotations

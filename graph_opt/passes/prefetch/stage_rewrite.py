@@ -9,6 +9,9 @@ chooses one of several inputs, there is a stage for each of them, and main takes
 
     main:      N/TensorBufferTake   -> N/choice/Merge -> dense
                N_1/TensorBufferTake ->
+
+What waited in main for a node of prefetch waits for the take. A node that waits for main does not
+move in the first place.
 """
 
 from __future__ import annotations

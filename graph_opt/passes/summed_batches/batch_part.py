@@ -1,4 +1,7 @@
-"""What is computed anew for each batch: all between a source and the gradients."""
+"""What is computed anew for each batch: all between a source and the gradients.
+
+Loops belong to it as a whole, with their arrays and stacks. What changes state does not.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,8 @@
     gradient ------------------> ApplyAdam(weights, ..., gradient)
     values, indices -> Unique -> UnsortedSegmentSum -> SparseApplyAdam(table, ...)
 
+What an optimizer of graph_opt marks as gradient (`compat/gradient_marks.py`) is one, too.
+
 Gradients of batches add up. Slices of batches are joined where they are slices yet, so that the
 update sums those of the same row, as it does within a batch.
 """

@@ -5,6 +5,8 @@ Where the step's lookups or preprocessing run ahead, by a stage, so that all bat
 
     copy 0 -> copy 1 -> put | take -> batch 0, batch 1
 
+That is an IO stage, so the passes that follow see a graph with one source and more lookups.
+
 The input's end, wherever in a group of batches it comes, is that of the step or of the stage.
 """
 

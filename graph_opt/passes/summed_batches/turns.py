@@ -5,7 +5,8 @@
                           ^ waits for the gradients of batch 0
 
 What runs ahead of the step and lookups that are one op for all batches do not take turns, so what
-waits are only the nodes that are still main's own.
+waits are only the nodes that are still main's own. Nor can anything end a turn that takes gradients
+of several batches at once, so that no cycle arises.
 """
 
 from __future__ import annotations

@@ -4,8 +4,11 @@ Tensors may share a message if they go to the same task with the same dtype, and
 
 - weights: if their reads wait for the same nodes, usually for none, and some training step reads
   them all;
-- what updates take: if the same training steps end behind them, and none is computed from what
-  another one updates.
+- what updates take, hyperparameters included: if the same training steps end behind them, and none
+  is computed from what another one updates.
+
+What a step may skip or repeat travels alone (sometimes_run.py), and so does what it would take
+longer to copy than to send.
 
 No message closes a cycle. With `level` the number of task borders before a node, the reads in one
 message have the same level. One with gradients has a level, too: one below the lowest of what reads

@@ -8,6 +8,8 @@ parameter server makes 78 calls per step for its lookups. Tensors may share a ca
 - none is computed from another: they have crossed the same number of task borders before;
 - they are always computed in the same step: they end in the same buffer, or in updates that the
   same node waits for.
+
+Fused lookups do not need this: they cross as one tensor.
 """
 
 from __future__ import annotations
