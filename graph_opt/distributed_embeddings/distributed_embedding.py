@@ -1,4 +1,15 @@
-"""`DistributedEmbedding`: the embedding layers of a model, divided among ranks, as one layer."""
+"""`DistributedEmbedding`: the embedding layers of a model, divided among ranks, as one layer.
+
+Tables of equal width on a rank are one variable, of whose rows other ranks have none or other
+tables' (`merged_variable`). To the exchange the rows of each rank are one table, which its owner
+has all of, so that it may pool bags. Ids become rows of it once it is known that their table has
+them (`id_ranges`), in a number of ops that does not depend on the number of inputs. What saves such
+variables sees the parts of tables in them (`keyed_rows.table_parts`).
+
+Layers of a script's own get ids and send results in messages of their own (`custom_layers`): ranks
+without any wait for the ids, too, and have a variable without rows, so that all build the same
+messages both ways.
+"""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@
 
 Of dynamic tables, an increment has the rows that were made or updated since the full checkpoint,
 and the keys that lost theirs; of other variables, the values. So a full checkpoint and the last of
-its increments are all that a restore needs.
+its increments are all that a restore needs. Each increment notes which checkpoint it belongs to.
 """
 
 from __future__ import annotations

@@ -6,10 +6,13 @@
     <name>-partition_offset, -partition_filter_offset  where the keys of each remainder begin
     <name>-default_values                              where rows of new keys start, if in a matrix
 
-A table and its slots are saved by one op, as they are at one moment; another one restores them,
-each part its own keys, from however many parts the checkpoint has. What a rank has of a table that
-is divided among ranks is a part, too. All save theirs together (`sok.CheckpointSaver`), or one asks
-the others for theirs: its saver's nodes say what (`sharding.rank_shares`), and its session does it.
+A table and those of its slots that a saver has are saved by one op, as they are at one moment;
+another one restores them, each part its own keys, from however many parts the checkpoint has. Other
+variables stay in one SaveV2, and MergeV2Checkpoints joins the files, as for sharded savers.
+
+What a rank has of a table that is divided among ranks is a part, too. All save theirs together
+(`sok.CheckpointSaver`), or one asks the others for theirs: its saver's nodes say what
+(`sharding.rank_shares`), and its session does it.
 """
 
 from __future__ import annotations

@@ -40,7 +40,11 @@ class ControlEdit:
 
 @dataclasses.dataclass(frozen=True)
 class AttributeEdit:
-    """Gives attribute `key` of node `node` the value `value`, an AttrValue."""
+    """Gives attribute `key` of node `node` the value `value`, an AttrValue.
+
+    Attributes are the one thing of a user's node that a rewrite changes; exports have them as they
+    were.
+    """
 
     node: str
     key: str

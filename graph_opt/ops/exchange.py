@@ -8,10 +8,12 @@
 The arrows are all-to-all messages: one with requests, one with rows and one with the rows'
 gradients, whatever the number of tables and their widths. Each row travels once in each. Ids,
 layouts and columns are those of `graph_opt.ops.group_embedding`; the tables of an exchange have the
-same dtype.
+same dtype. How a message travels is not these ops' concern. Its gradient is the same message in the
+other direction, so automatic differentiation builds the third one, in graphs and on eager tapes.
 
 Every rank builds the same nodes, whatever it owns: it passes its part of every table, which has no
-rows where it owns nothing. So all ranks take part in all messages, also in those of gradients.
+rows where it owns nothing and then gets an empty gradient; which parts are served is the attribute
+`served`. So all ranks take part in all messages, also in those of gradients.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
 """What the steps of a stage tell the other ranks when they have no batch to look up.
 
-For each batch every rank sends one message with ids. A step that fails before sends its error in
-their place, and all ranks do with the batch what they agree on. A rank whose stage ends says so in
-place of the next batch, and nobody waits for it.
+For each batch every rank sends one message with ids. A step that fails before waits for its turn
+and sends its error in their place, and all ranks do with the batch what they agree on. Only after
+an agreed end, of the input or of a session, does a rank send nothing more. The last thread of a
+stage that is stopped says so in place of the next batch, and nobody waits for it; if the others do
+not come, it gives up after seconds.
 """
 
 from __future__ import annotations

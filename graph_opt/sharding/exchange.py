@@ -1,4 +1,8 @@
-"""Lookups in tables that are divided among ranks: one exchange for all tables of a dtype."""
+"""Lookups in tables that are divided among ranks: one exchange for all tables of a dtype.
+
+Slices of columns are looked up as tables of their own, with the same ids. Tables that every rank
+has need no exchange: each rank gets the gradients of its own bags, as those of dense variables.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""SavedModels with whole tables, written by all ranks together."""
+"""SavedModels with whole tables, written by all ranks together.
+
+Each rank writes its own parts to a checkpoint, and rank 0 joins the checkpoints' indices.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Which rank has which rows of a table that gives rows to keys when they come."""
+"""Which rank has which rows of a table that gives rows to keys when they come.
+
+In an exchange, keys take the place of rows. An owner finds the keys that all ranks ask for at once,
+as those of one batch, so that filters count what all ranks have seen. It sums gradients by key, in
+the order of ranks, and the IndexedSlices that it gets have its keys as indices.
+"""
 
 from __future__ import annotations
 

@@ -4,7 +4,8 @@
     users/part_1-keys, users/part_1-values, ...    of rank 1
 
 What a rank has of such a table changes whenever it looks something up, and so its rows are saved as
-they are at one moment, by the rank that has them, and not read by another one block by block.
+they are at one moment, by the rank that has them, and not read by another one block by block. The
+rank whose saver runs joins the shares as parts of one checkpoint.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""Optimizers for divided tables."""
+"""Optimizers for divided tables.
+
+`OptimizerWrapper` updates tables with a copy of the optimizer that has no state yet
+(`compat/optimizer_state.py`). In graphs the update stays TensorFlow's, so that the passes know it;
+eagerly, the copy does not sum rows again that come once (`compat/ascending_rows.py`).
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,13 @@
     N/... everything else ..  ->  Turn -> ids messages -> gathers -> rows messages -> TurnEnd -> ...
     N/exchange/               ->  failure messages -> status
 
+    step k     take, parse, prepare ─┐Turn ids ══► gather rows ══► TurnEnd┌─ combine, put
+    step k+1        take, parse, prepare ............................┘Turn ids ══► ...
+    step k+2        take fails .................................................... Turn error ══►
+
+Exchanges have turns of their own, in the order of places. So a name is never twice under way on a
+rank, and all ranks exchange the same batch.
+
 Each rank sends one message with ids for every batch, or what came in its place. So whatever may
 fail on one rank alone runs before its ids are sent, and the messages of several exchanges wait for
 each other: a rank that gets an error in place of ids sends nothing more of that batch.

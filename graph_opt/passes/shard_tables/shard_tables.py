@@ -6,6 +6,11 @@
 Ranks exchange rows in the place of slices, and updates, which stay the script's, take the sums of
 all ranks' gradients of the rows that this rank has. Other passes then find exchanges, as those of
 `graph_opt.sok`.
+
+The variable and its slots keep their nodes and get another shape. In a live graph static shapes
+stay those of the whole table, since TensorFlow infers them once; sessions infer their own. Savers,
+broadcasts that are added later and fetches know from `keyed_rows`, which the user's variables get,
+that each rank has a part (`session/features/divided_tables.py`).
 """
 
 from __future__ import annotations

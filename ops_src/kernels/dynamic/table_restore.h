@@ -16,7 +16,8 @@ namespace graph_opt {
 
 // Reads the keys of one part of a table from a checkpoint that has the table in any number of
 // parts: in DeepRec's layout, as a variable whose row k is that of key k, or as one with the keys
-// of its rows beside it, in NAME/keys.
+// of its rows beside it, in NAME/keys. Only the ranges of buckets that the part owns are read
+// (dynamic/key_buckets.h).
 class TableRestore {
  public:
   TableRestore(StoredTensors* stored, DynamicTable* table, const KeyOwner& owner,

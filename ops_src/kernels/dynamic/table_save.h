@@ -13,7 +13,8 @@
 
 namespace graph_opt {
 
-// Writes a table as it was at one moment, in DeepRec's layout, block by block.
+// Writes a table as it was at one moment, in DeepRec's layout, block by block into a bundle of its
+// own (bundle_file.h).
 class TableSave {
  public:
   TableSave(DynamicTable* table, tensorflow::DataType key_dtype, bool changes, BundleFile* file);
