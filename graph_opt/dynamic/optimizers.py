@@ -1,4 +1,9 @@
-"""Optimizers of TensorFlow and Keras on dynamic tables: slots beside rows, updates by key."""
+"""Optimizers of TensorFlow and Keras on dynamic tables: slots beside rows, updates by key.
+
+A slot becomes one of the table, and the update a `DynamicTableApply` by the optimizer's spec, with
+the hyperparameters that `compat/update_rules.py` finds in it. It waits for an op that tells the
+tables the step.
+"""
 
 from __future__ import annotations
 

@@ -3,8 +3,13 @@
     step 0   Turn [get_next] TurnEnd  [parse ........] [put in place 0]
     step 1   Turn waits .....[get_next] TurnEnd  [parse ........] [put in place 1]
 
-If all kernels of a step run in one thread, they run in any order that the edges allow. So whatever
-reads a source waits for the end of the turn; otherwise all of the step might run before it.
+Control edges enforce the turns: the sources wait for `TensorBufferTurn`, and
+`TensorBufferTurnEnd` waits for the sources. If all kernels of a step run in one thread, they run in
+any order that the edges allow. So whatever reads a source waits for the end of the turn; otherwise
+all of the step might run before it.
+
+A stage with one thread, one with `unordered`, and one that draws from nothing have neither places
+nor turns; their elements leave as they arrive.
 """
 
 from __future__ import annotations

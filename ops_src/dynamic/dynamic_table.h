@@ -37,6 +37,47 @@ struct SnapshotPart;
 //
 // All functions may be called from several threads. Whoever touches the memory of rows has their
 // hold, and a ReadLock since they were found.
+//
+//   bytes of a row          what
+//   4 * dim * (1 + slots)   weights, then each slot: in one range of addresses that gets memory as
+//                           the table grows (row_records.h, address_region.h)
+//   20                      key, frequency, last lookup and last update: in an array of its own
+//                           (row_metadata.h)
+//   17 to 19                the row of a key: in an index of each stripe (row_index.h)
+//
+// So rows have numbers, never move as the table grows, and kernels need nothing but a base, a
+// stride and the first row that belongs to a key. Another slot makes rows wider, for which they are
+// laid out again under the table's exclusive lock, with the same numbers.
+//
+// Lookups. Where nothing depends on when rows were looked up or how often (stamps_lookups_), keys
+// are searched in the order in which they come, on all threads (index_search.h): that reads neither
+// metadata nor values, and writes nothing. Only keys without a row are sorted by stripe. Searches
+// share the table's index_lock.h with each other; so do those who change indices, but never both at
+// once. Rows that are freed wait for all holds of that moment, and none move while there is a hold.
+//
+// Stripes. The leading bits of a key's hash say which stripe it belongs to. A lookup that stamps
+// rows, or gives keys rows, sorts its occurrences by stripe on all threads (keys_by_stripe.h); then
+// one thread does all of a stripe, under its mutex, which it takes once. Its keys go through three
+// loops of 32: fetch the line of the index, find the row and fetch its metadata, stamp it. Popular
+// keys skip all that (recent_rows.h). Rows are given by slabs (row_numbers.h), so the same lookups
+// give the same rows whatever the threads.
+//
+// Holds. A lookup takes the next ticket, and stamps it on the rows that it gives out, if it stamps
+// any (row_holds.h). The tensor with their numbers owns a hold, which ends when TensorFlow frees
+// it: the batch was used or dropped, or the session is closed. Whoever evicts, moves or reuses rows
+// leaves those with the stamp of the oldest hold or a later one. A key can be removed while its row
+// is held; the row waits among the stripe's free rows. Before the 32 bits of tickets run out, all
+// are lowered.
+//
+// Locks. Whoever touches rows shares the table's lock (table_lock.h). It is taken exclusively to
+// lay rows out again, to begin anew, and to begin a snapshot. An op takes those of all its tables,
+// each once, before it finds rows, and keeps them while it uses these (read_locks.h). Updates of a
+// row by several ops at once race as they do in a variable without `use_locking`.
+//
+// Memory. Once a table has outgrown its first slabs, it asks for large pages, with which random
+// reads of rows are a third quicker. Rows of removed keys are used again. If more than a quarter of
+// the rows are free after an eviction, the last rows of each stripe move to free ones before them,
+// and the memory behind the slabs at the end is returned to the system.
 class DynamicTable {
  public:
   enum class Purpose {

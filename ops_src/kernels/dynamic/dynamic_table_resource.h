@@ -13,7 +13,8 @@
 namespace graph_opt {
 
 // The dynamic table behind the handle of a variable: a resource of the handle's container and name,
-// whatever type the handle says.
+// whatever type the handle says. So placement, colocation and gradients take it as any resource
+// variable.
 class DynamicTableResource : public tensorflow::ResourceBase {
  public:
   typedef tensorflow::core::RefCountPtr<DynamicTableResource> Pointer;
