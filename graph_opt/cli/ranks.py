@@ -1,4 +1,10 @@
-"""`graph-opt run -np N`: a script as N ranks of Horovod on this machine."""
+"""`graph-opt run -np N`: a script as N ranks of Horovod on this machine.
+
+This process loads neither the script nor TensorFlow. Horovod's launcher provides the rendezvous and
+the ranks' environment; the processes are our own (`launch/rank_group.py`), since horovodrun ends
+ranks without letting them clean up, and does not tell how they ended. How a rank ended is also left
+in the rendezvous server's store, where other ranks can read it while their messages hang.
+"""
 
 from __future__ import annotations
 

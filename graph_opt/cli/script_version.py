@@ -1,4 +1,10 @@
-"""Decides from a program's sources which version of TensorFlow it was written for."""
+"""Decides from a program's sources which version of TensorFlow it was written for.
+
+The script itself decides, or else the nearest local modules that use names of only one API. A
+mixture leaves TensorFlow as it is, since every name then means what it means under plain Python; so
+do names that are guarded by a check of the version. Libraries installed beside TensorFlow always
+see the stock one.
+"""
 
 from __future__ import annotations
 

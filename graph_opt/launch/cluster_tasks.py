@@ -1,4 +1,9 @@
-"""The tasks of a TensorFlow cluster on this machine, and how each finds the others."""
+"""The tasks of a TensorFlow cluster on this machine, and how each finds the others.
+
+Every address is chosen before a task starts, and held by a socket that does not listen. Where the
+network is to be slow, a proxy is in front of each address: a task listens on its own address, and
+reaches the others by those of their proxies.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """Attributes of ops that a stage's own threads run, where a session would run them on main's.
 
-The kernels are those of `ops_src/kernels/threads/stage_kernel.h`.
+So it is on servers, and in stage pools of which a config says how many threads an op has. The
+kernels are asynchronous ones (`ops_src/kernels/threads/stage_kernel.h`), which hand their work to
+threads of the stage (`ops_src/threads/stage_pool.h`).
 """
 
 from __future__ import annotations

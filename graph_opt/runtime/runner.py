@@ -1,5 +1,17 @@
 """Runs the stages of one session: starts their threads, passes errors on, and stops them.
 
+For each stage the runner reopens the buffer in the calling thread, so that a recovered session
+starts afresh. Then it starts its threads, each of which calls a compiled callable of the put in a
+loop. Unless a thread pool is asked for, the kernels of a step run one after the other in the thread
+that calls it, and a put or take that must wait blocks that thread. So a step neither takes threads
+from main nor continues in the thread that ended its wait.
+
+This holds for direct sessions on several cores only: a gRPC session runs the kernels of its stages
+on the server's threads, beside main's (see `ops/stage_threads.py`).
+
+Places keep counting from run to run, so a step that outlives its runner, on a server, is refused by
+the buffer that the next runner has resumed.
+
 How it ends:
 
     coordinator stops, or stop() ──> buffers cancelled ──> puts and takes return ──> threads end

@@ -1,5 +1,9 @@
 """The thread that tunes the stages of a runner: measures at their buffers, then changes the stages.
 
+A worker that is too many ends between two steps, so its places are settled; one that is added
+counts places with the others. `TensorBufferResize` changes what a buffer may hold: more lets
+waiting puts in, and with less, what it holds stays until it is taken.
+
 It is a thread of its own since workers may run at a low priority, which threads that they start
 would inherit.
 """

@@ -1,4 +1,7 @@
-"""Decides when a session or a hook optimizes its graph: once, in time, and only if worthwhile."""
+"""Decides when a session or a hook optimizes its graph: once, in time, and only if worthwhile.
+
+A graph that was left unchanged is looked at again once it has grown.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Reports, once per graph, what became of the sessions that were asked to optimize."""
+"""Reports, once per graph, what became of the sessions that were asked to optimize.
+
+It writes to stderr, since scripts silence TensorFlow's log.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""How far the results of two graphs are apart, and which rewrite makes the difference."""
+"""How far the results of two graphs are apart, and which rewrite makes the difference.
+
+Where a difference begins is looked for among the edges that passes have moved, each of which should
+carry the value of the tensor that it carried before.
+"""
 
 from __future__ import annotations
 

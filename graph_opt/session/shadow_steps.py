@@ -7,6 +7,12 @@
 
 All reads come before the step's updates, and no lookup runs ahead meanwhile, so both sides read the
 same rows. A step that differs has updated nothing, and the stock step gets its batch.
+
+The copies of the stock graph (`passes/stock_copy.py`) are added when the first step is shadowed, as
+nodes that exports leave out. Stages go in lock-step with main, so when a step differs, the stage of
+the lookups holds no batch, and the copied source takes over where it has read: from the IO stage's
+buffer, if there is one. `Translation.is_stopped` says so to this and all later sessions on the
+graph.
 """
 
 from __future__ import annotations

@@ -5,7 +5,9 @@
                what is shared, since a difference there goes no further
 
 What is shared is fetched first, and then fed to whatever needs it, so that both sides compute with
-the same, and no batch or random number is drawn twice.
+the same, and no batch or random number is drawn twice. If some of it would run again for the sake
+of a control edge, the step is not shadowed. A copy of a random op is run whenever main's is, so
+that it would go on with the same numbers.
 """
 
 from __future__ import annotations

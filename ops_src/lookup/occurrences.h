@@ -43,6 +43,10 @@ std::vector<KeyRange> KeyRangesOf(const std::vector<GradientTable>& tables,
 
 // The occurrences of the rows of one key range, sorted by key; those of one row are in the order of
 // lookups and ids. Where that is cheaper, they are summed already, in the same order.
+//
+// Each is one word that holds the key and the bag or, with weights, a number of its own; a radix
+// sort brings those of a row together. A row belongs to one range, so threads that take one range
+// after another share nothing.
 class SortedOccurrences {
  public:
   SortedOccurrences() = default;

@@ -156,7 +156,8 @@ struct LostBatch {
 //
 // An update by bags does not know its rows, so a batch that was staged before it ended, and has
 // rows of the same shard, is asked for anew by the step that takes it. Batches of shards that are
-// updated so had better not be asked for ahead of that step (AsksAhead).
+// updated so had better not be asked for ahead of that step (AsksAhead), until an update by rows
+// has begun: else two lookups of a table, one by rows and one by bags, would read twice.
 class StagedRows : public std::enable_shared_from_this<StagedRows> {
  public:
   // Whether a batch of these shards is likely to be current when a step takes it.

@@ -14,7 +14,10 @@
 namespace graph_opt {
 
 // Up to which step the rows of a shard are current, in the resource manager of its device and the
-// container of its variable. The first deferred update makes it.
+// container of its variable. The first deferred update makes it. So whoever trains the variable
+// shares it, and tf.Session.reset takes it along; it is dropped when the variable is found
+// uninitialized or of another shape. Kernels take the locks of variables first, and wait for other
+// updates after that.
 class RowState : public tensorflow::ResourceBase {
  public:
   // Of a matrix.
