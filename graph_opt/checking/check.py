@@ -50,7 +50,7 @@ _CUT_OFF = (
     "variables at the end were not compared: the script was ended by a signal or by os._exit, "
     "before they could be read"
 )
-_DIVIDED = "variables divided among ranks were not compared at the end: {}"
+_DIVIDED = "variables sharded across ranks were not compared at the end: {}"
 _FAILED_STEP = (
     "training step {} raised {}: TensorFlow may have applied a part of it (Adam's decays), which "
     "rewritten steps do not, so that runs were compared up to step {}"

@@ -10,7 +10,7 @@ import numpy as np
 
 from graph_opt.checking.records import VARIABLE_ELEMENTS, Value, digest_of, value_of
 from graph_opt.compat import tf
-from graph_opt.session.features.divided_tables import divided_values
+from graph_opt.session.features.sharded_tables import sharded_values
 
 _NAMES = "names.json"
 
@@ -22,7 +22,7 @@ def global_variables(graph: Any) -> List[Any]:
 
 def parts(graph: Any) -> Mapping[str, str]:
     """Variables of which each rank has a part, by the tensors with that part."""
-    return divided_values(graph)
+    return sharded_values(graph)
 
 
 def divided(graph: Any) -> FrozenSet[str]:
@@ -31,7 +31,7 @@ def divided(graph: Any) -> FrozenSet[str]:
 
 
 def read(session: Any, variables: Collection[Any]) -> Iterator[Tuple[Any, np.ndarray]]:
-    """Variables that have a value, and that value; without those divided among ranks."""
+    """Variables that have a value, and that value; without those sharded across ranks."""
     in_parts = divided(session.graph)
     for variable in variables:
         if variable.op.name in in_parts:

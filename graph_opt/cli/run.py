@@ -21,7 +21,7 @@ from graph_opt.cli.programs import Program
 from graph_opt.cli.python2 import leftover_of
 from graph_opt.cli.tensorflow_import import stop_watching
 from graph_opt.cli.watched_program import WatchedProgram, say
-from graph_opt.session.module_aliases import libraries_of_divided_tables
+from graph_opt.session.module_aliases import libraries_of_sharded_tables
 
 _CONTRIB = "graph_opt.contrib"
 
@@ -56,7 +56,7 @@ def undone_afterwards() -> Iterator[None]:
             yield
         finally:
             stop_watching()
-            libraries_of_divided_tables.take_back()
+            libraries_of_sharded_tables.take_back()
 
 
 def _execute(program: Program, watched: WatchedProgram) -> int:

@@ -26,7 +26,7 @@ from graph_opt.cli.recorded_run import asked_for, record
 from graph_opt.cli.report_file import RANK, TOLD, ReportFile
 from graph_opt.cli.tensorflow_import import TensorFlowImport
 from graph_opt.launch.steps_pipe import tell_steps
-from graph_opt.session.module_aliases import libraries_of_divided_tables
+from graph_opt.session.module_aliases import libraries_of_sharded_tables
 from graph_opt.session.step_count import steps_run
 
 _NO_TENSORFLOW = "the script did not import TensorFlow, so there was nothing to optimize"
@@ -73,7 +73,7 @@ class WatchedProgram:
         module = self._options.module
         own_package = module[0].partition(".")[0] if module else ""
         if self._options.sok:  # The program may import it before TensorFlow.
-            libraries_of_divided_tables.put()
+            libraries_of_sharded_tables.put()
         TensorFlowImport(self._on_tensorflow, own_package).watch()
 
     def open_report(self) -> None:

@@ -1,7 +1,7 @@
 """Optimizers that take rows which come each once as they are, instead of summing them again.
 
 Before a sparse update, TensorFlow's and Keras' optimizers sum what slices have for the same row.
-The slices of divided tables have their rows in ascending order, each once, and summing takes longer
+The slices of sharded tables have their rows in ascending order, each once, and summing takes longer
 than the update. The numbers are the same either way.
 """
 

@@ -134,7 +134,7 @@ class GroupEmbeddingOptions:
 
 @dataclass(frozen=True)
 class ShardTablesOptions:
-    """Which tables of a Horovod script are divided among its ranks.
+    """Which tables of a Horovod script are sharded across its ranks.
 
     Attributes:
       min_table_bytes: Tables of fewer bytes stay whole on every rank; slots count. 0: all tables
@@ -154,7 +154,7 @@ class ShardTablesOptions:
 
 @dataclass(frozen=True)
 class Ranks:
-    """The processes among which tables are divided.
+    """The processes among which tables are sharded.
 
     Attributes:
       rank: Number of this one.

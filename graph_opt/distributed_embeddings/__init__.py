@@ -1,4 +1,4 @@
-"""The names of distributed-embeddings, over tables that are divided among ranks.
+"""The names of distributed-embeddings, over tables that are sharded across ranks.
 
 Example:
   >>> from graph_opt import distributed_embeddings as de

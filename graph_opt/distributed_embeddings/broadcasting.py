@@ -11,7 +11,7 @@ from graph_opt.distributed_embeddings.data_parallel import broadcast_variables
 class BroadcastGlobalVariablesCallback(tf.keras.callbacks.Callback):
     """Gives all ranks the model of one before training, and its optimizer after the first batch.
 
-    Parts of divided tables and their slots stay. Optimizers may only have variables after a batch;
+    Parts of sharded tables and their slots stay. Optimizers may only have variables after a batch;
     models that are built with it get their values then, too.
 
     Args:
@@ -54,7 +54,7 @@ class BroadcastGlobalVariablesCallback(tf.keras.callbacks.Callback):
 class BroadcastGlobalVariablesHook(tf.train.SessionRunHook):
     """Gives all ranks the global variables of one when a session starts.
 
-    Parts of divided tables and their slots stay.
+    Parts of sharded tables and their slots stay.
 
     Args:
       root_rank: The rank whose values the others take.

@@ -1,4 +1,4 @@
-"""What ranks share beside divided tables: averages of its gradients, and its first values."""
+"""What ranks share beside sharded tables: averages of its gradients, and its first values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OP_NAMES = {AVERAGE: "Average", SUM: "Sum"}
 
 @tf.autograph.experimental.do_not_convert
 def broadcast_variables(model_vars: Iterable[Any], root_rank: int = 0) -> Optional[Any]:
-    """Gives all ranks the values that one has; parts of divided tables and their slots stay.
+    """Gives all ranks the values that one has; parts of sharded tables and their slots stay.
 
     Args:
       model_vars: Variables, the same on all ranks.
@@ -55,13 +55,13 @@ def broadcast_variables(model_vars: Iterable[Any], root_rank: int = 0) -> Option
 def DistributedGradientTape(  # noqa: N802 (distributed-embeddings' name)
     gradtape: Any, op: Any = None, **horovod_arguments: Any
 ) -> Any:
-    """A tape whose gradients are those of all ranks: averages, for divided tables as well.
+    """A tape whose gradients are those of all ranks: averages, for sharded tables as well.
 
     Args:
       gradtape: A `tf.GradientTape`.
       op: None, `average` or `hvd.Average`; `sum` or `hvd.Sum`.
       **horovod_arguments: Others of `hvd.DistributedGradientTape`, which is then used:
-        `compression`, `groups` and so on. All but gradients of divided tables are made dense.
+        `compression`, `groups` and so on. All but gradients of sharded tables are made dense.
 
     Returns:
       A tape of the same class, with the same records.
@@ -102,7 +102,7 @@ def DistributedGradientTape(  # noqa: N802 (distributed-embeddings' name)
 def DistributedOptimizer(  # noqa: N802 (distributed-embeddings' name)
     optimizer: Any, name: Optional[str] = None, op: Any = None, **horovod_arguments: Any
 ) -> Any:
-    """An optimizer that updates with the gradients of all ranks: averages, also of divided tables.
+    """An optimizer that updates with the gradients of all ranks: averages, also of sharded tables.
 
     `minimize`, `compute_gradients`, `get_gradients` and so `model.fit` give these gradients.
     `apply_gradients` takes gradients as they are: get them from a `DistributedGradientTape`.
@@ -201,7 +201,7 @@ def _operation(op: Any) -> str:
         if op == operation or (not isinstance(op, str) and op == getattr(horovod(), name)):
             return operation
     raise ValueError(
-        "op is {!r}; gradients of divided tables are sums: choose 'average' or 'sum' (hvd.Average "
+        "op is {!r}; gradients of sharded tables are sums: choose 'average' or 'sum' (hvd.Average "
         "or hvd.Sum)".format(op)
     )
 

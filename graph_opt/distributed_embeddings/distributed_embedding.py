@@ -1,4 +1,4 @@
-"""`DistributedEmbedding`: the embedding layers of a model, divided among ranks, as one layer.
+"""`DistributedEmbedding`: the embedding layers of a model, sharded across ranks, as one layer.
 
 Tables of equal width on a rank are one variable, of whose rows other ranks have none or other
 tables' (`merged_variable`). To the exchange the rows of each rank are one table, which its owner
@@ -38,10 +38,10 @@ _OF_WHOLE_TABLES = ("embeddings_regularizer", "embeddings_constraint", "activity
 
 
 class DistributedEmbedding(WholeTables, tf.keras.layers.Layer):
-    """All embedding layers of a model as one, with their tables divided among ranks.
+    """All embedding layers of a model as one, with their tables sharded across ranks.
 
     All ranks must make the same layer, with the same name. Each then gives its own batch, of any
-    size, and gets its own results. Gradients of divided tables are summed over ranks;
+    size, and gets its own results. Gradients of sharded tables are summed over ranks;
     `DistributedGradientTape` and `DistributedOptimizer` average them, like all others.
 
     Args:
@@ -50,7 +50,7 @@ class DistributedEmbedding(WholeTables, tf.keras.layers.Layer):
       strategy: `basic`, `memory_balanced` or `memory_optimized`; see `DistEmbeddingStrategy` for
         them and for the thresholds.
       column_slice_threshold: Most elements of a slice of columns.
-      row_slice_threshold: Fewest elements of a table whose rows are divided among all ranks.
+      row_slice_threshold: Fewest elements of a table whose rows are sharded across all ranks.
       dp_input: Whether inputs are this rank's batch. Otherwise they are the batches of all ranks,
         rank after rank, of the inputs that this rank looks up: `strategy.input_ids_list[rank]`.
       input_table_map: The table that each input is looked up in; None: input i in table i.

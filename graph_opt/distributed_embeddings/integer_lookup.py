@@ -22,7 +22,7 @@ class IntegerLookup(tf.keras.layers.Layer):
 
     Every int64 is a key. Several threads may call the layer. The vocabulary is one variable, which
     is saved and restored with the others. Each rank has a vocabulary of its own: where several
-    ranks look up one divided table by these numbers, keys must have the same numbers on all, so
+    ranks look up one sharded table by these numbers, keys must have the same numbers on all, so
     fill the vocabulary first, and let all ranks read it (`add=False`).
 
     Args:

@@ -11,7 +11,7 @@ from graph_opt.distributed_embeddings.layer_inputs import BagInput, read_input
 from graph_opt.distributed_embeddings.layer_tables import LayerTables, PiecePlace
 from graph_opt.distributed_embeddings.sent_outputs import send_outputs
 from graph_opt.distributed_embeddings.strategy import TABLE_PARALLEL, DistEmbeddingStrategy
-from graph_opt.sharding.exchange import DividedTable, TableLookup, look_up
+from graph_opt.sharding.exchange import ShardedTable, TableLookup, look_up
 from graph_opt.sharding.placement import ReplicatedRows
 from graph_opt.sharding.transport import OneRank, Transport
 
@@ -40,7 +40,7 @@ class _PieceLookup(NamedTuple):
     """An input, looked up in a piece of its table."""
 
     bags: BagInput
-    table: DividedTable
+    table: ShardedTable
     rows: IdRange
 
 
@@ -103,12 +103,12 @@ def look_up_own_inputs(inputs: Sequence[Any], layer: PlacedLayer) -> List[Any]:
     return send_outputs(own, weights, strategy, layer.transport, layer.name, layer.wire)
 
 
-def _tables_of(table: int, tables: LayerTables) -> List[Tuple[DividedTable, IdRange]]:
+def _tables_of(table: int, tables: LayerTables) -> List[Tuple[ShardedTable, IdRange]]:
     name = tables.names[table]
     if table in tables.pieces:
         return [(one.variable.table_on(one.rank), _rows_of(one)) for one in tables.pieces[table]]
     if table in tables.row_sliced:
-        divided = tables.row_sliced[table].divided_table
+        divided = tables.row_sliced[table].sharded_table
     else:
         divided = tables.replicated_table(table)
     divided = divided._replace(name=name)
@@ -119,10 +119,10 @@ def _rows_of(piece: PiecePlace) -> IdRange:
     return IdRange(piece.member.name, piece.member.rows.num_rows, piece.member.first_row)
 
 
-def _local_table(piece: PiecePlace) -> DividedTable:
+def _local_table(piece: PiecePlace) -> ShardedTable:
     variable = piece.variable
     rows, width = variable.shape.as_list()
-    return DividedTable(variable.name.split(":")[0], variable, ReplicatedRows(rows, 1), width)
+    return ShardedTable(variable.name.split(":")[0], variable, ReplicatedRows(rows, 1), width)
 
 
 def _pooled(

@@ -15,8 +15,7 @@ from graph_opt.distributed_embeddings.strategy import (
     DistEmbeddingStrategy,
     merge_key,
 )
-from graph_opt.sharding.divided_variable import StaticVariable
-from graph_opt.sharding.exchange import DividedTable
+from graph_opt.sharding.exchange import ShardedTable
 from graph_opt.sharding.initial_part import initial_part
 from graph_opt.sharding.placement import (
     BlockRows,
@@ -25,6 +24,7 @@ from graph_opt.sharding.placement import (
     RowsOnRank,
     Slice,
 )
+from graph_opt.sharding.sharded_variable import StaticVariable
 from graph_opt.sharding.transport import Transport
 
 _WEIGHT = "embeddings"  # as Keras calls the weight of an embedding layer
@@ -48,7 +48,7 @@ class PiecePlace(NamedTuple):
 
 
 class RowSlicedVariable(StaticVariable):
-    """This rank's rows of a table whose rows are divided among all ranks."""
+    """This rank's rows of a table whose rows are sharded across all ranks."""
 
     de_local = True
 
@@ -83,11 +83,11 @@ class LayerTables:
             table: self._replicated(table) for table in self._with_rows(DATA_PARALLEL)
         }
 
-    def replicated_table(self, table: int) -> DividedTable:
+    def replicated_table(self, table: int) -> ShardedTable:
         """What lookups need to know of a data parallel table."""
         rows, width = self._shape(table)
         rule = ReplicatedRows(rows, self._transport.size, self._transport.rank)
-        return DividedTable(self.names[table], self.replicated[table], rule, width)
+        return ShardedTable(self.names[table], self.replicated[table], rule, width)
 
     def placed(self, table: int) -> PlacedTable:
         """A table, for what reads and writes all of it."""

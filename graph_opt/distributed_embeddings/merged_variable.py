@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, List, Mapping, NamedTuple, Sequence
 
-from graph_opt.sharding.divided_variable import DividedVariable
-from graph_opt.sharding.exchange import DividedTable
-from graph_opt.sharding.keyed_rows import DividedRows, TablePart
+from graph_opt.sharding.exchange import ShardedTable
+from graph_opt.sharding.keyed_rows import ShardedRows, TablePart
 from graph_opt.sharding.placement import BlockRows, RowsOnRank
+from graph_opt.sharding.sharded_variable import ShardedVariable
 
 
 class Member(NamedTuple):
@@ -28,7 +28,7 @@ class Member(NamedTuple):
     table_width: int
 
 
-class MergedVariable(DividedVariable):
+class MergedVariable(ShardedVariable):
     """This rank's rows of several tables, one table after another.
 
     All ranks have the variable, with as many rows as their tables have, or none.
@@ -36,7 +36,7 @@ class MergedVariable(DividedVariable):
     Args:
       rows: How many rows each rank has.
       members: The tables of all ranks, in the order of their rows.
-      **arguments: Of `DividedVariable`.
+      **arguments: Of `ShardedVariable`.
     """
 
     de_local = True
@@ -57,31 +57,31 @@ class MergedVariable(DividedVariable):
         return self.table_parts_in(self)
 
     def table_parts_in(self, part: Any) -> List[TablePart]:
-        """See `DividedVariable`."""
+        """See `ShardedVariable`."""
         slot = _suffix(part.name, self.name)
         return [self._part_of(member, member.name + slot, part) for member in self.members]
 
     def own_slots(self, slots: Mapping[str, Any]) -> None:
-        """See `DividedVariable`."""
+        """See `ShardedVariable`."""
         for slot in slots.values():
             if slot.shape == self.shape:
                 slot.table_parts = self.table_parts_in(slot)
 
     def rows_in(self, part: Any) -> Any:
-        """See `DividedVariable`; None."""
+        """See `ShardedVariable`; None."""
         return None
 
-    def table_on(self, rank: int) -> DividedTable:
+    def table_on(self, rank: int) -> ShardedTable:
         """What lookups need to know of the rows that a rank has, as one table.
 
         Its owner has all of it, and so may pool its bags.
         """
         rows = RowsOnRank(self.rows.num_local_rows(rank), self.rows.num_ranks, rank)
         name = "{}/part_{}".format(self.name.split(":")[0], rank)
-        return DividedTable(name, self, rows, int(self.shape[1]))
+        return ShardedTable(name, self, rows, int(self.shape[1]))
 
     def _part_of(self, member: Member, name: str, part: Any) -> TablePart:
-        rows = DividedRows(name, part, member.rows, self.transport.rank, member.first_row)
+        rows = ShardedRows(name, part, member.rows, self.transport.rank, member.first_row)
         return TablePart(name, rows, member.first_column, member.table_width)
 
 

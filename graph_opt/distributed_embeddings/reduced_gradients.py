@@ -18,7 +18,7 @@ def reduced_gradients(
 ) -> List[Any]:
     """The gradients of all ranks together; all must have gradients of the same shared variables.
 
-    Those of divided tables are sums over the ranks already, and are only divided for averages.
+    Those of sharded tables are sums over the ranks already, and are only divided for averages.
 
     Args:
       gradients: Of each variable: a tensor, IndexedSlices or None.

@@ -47,7 +47,7 @@ class DistEmbeddingStrategy:
       input_table_map: The table that each input is looked up in; None: input i in table i.
       column_slice_threshold: Most elements of a slice of columns; None: tables are only cut where
         there are fewer than ranks.
-      row_slice_threshold: Fewest elements of a table whose rows are divided among all ranks.
+      row_slice_threshold: Fewest elements of a table whose rows are sharded across all ranks.
       data_parallel_threshold: Most elements of a table that every rank has.
       gpu_embedding_size: Most elements on a rank's GPU; the largest tables beyond it are marked
         `cpu_offload` in `local_configs`.

@@ -1,4 +1,4 @@
-"""What a layer of divided tables does with whole ones."""
+"""What a layer of sharded tables does with whole ones."""
 
 from __future__ import annotations
 

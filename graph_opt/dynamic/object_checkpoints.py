@@ -10,7 +10,7 @@ from typing import Any, Dict, Mapping
 
 from graph_opt.compat import tf
 from graph_opt.compat.resource_variables import on_device_of
-from graph_opt.dynamic.saving import is_divided
+from graph_opt.dynamic.saving import is_sharded
 from graph_opt.ops import dynamic_content
 
 _KEYS, _VALUES, _FREQUENCIES, _VERSIONS = "keys", "values", "freqs", "versions"
@@ -69,7 +69,7 @@ def _is_slot(variable: Any) -> bool:
 
 
 def _check(variable: Any) -> None:
-    if is_divided(variable):
+    if is_sharded(variable):
         raise NotImplementedError(
             "{!r} has rows on several ranks: save it by sok.CheckpointSaver or sok.dump".format(
                 variable.name

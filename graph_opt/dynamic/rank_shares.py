@@ -10,7 +10,7 @@ from graph_opt.compat.resource_variables import on_device_of
 from graph_opt.dynamic.saving import restored
 from graph_opt.ops import dynamic_checkpoint
 from graph_opt.ops.dynamic_checkpoint import TABLE, Stored
-from graph_opt.sharding.rank_shares import RankShare, SharedTable
+from graph_opt.sharding.rank_shares import RankShare, TableShares
 from graph_opt.sharding.table_savers import save_shares
 
 
@@ -25,7 +25,7 @@ def share_with_ranks(graph: Any, table: Any) -> None:
         save_shares(graph, table.transport, _RankShares(table))
 
 
-class _RankShares(SharedTable):
+class _RankShares(TableShares):
     """The rows of one rank."""
 
     def __init__(self, table: Any) -> None:
@@ -34,18 +34,18 @@ class _RankShares(SharedTable):
 
     @property
     def usual_share(self) -> RankShare:
-        """See `SharedTable`."""
+        """See `TableShares`."""
         slots = [slot.op.name for slot in self._table.slots.values()]
         patterns = [name.replace(self._table.table_key, TABLE, 1) for name in slots]
         return RankShare(self.name, self.name, tuple(sorted(zip(slots, patterns))))
 
     def is_initialized(self, share: RankShare) -> tf.Tensor:
-        """See `SharedTable`."""
+        """See `TableShares`."""
         variables = [self._table, *self._slots(share)]
         return tf.reduce_all([one.is_initialized() for one in variables])
 
     def save(self, prefix: tf.Tensor, share: RankShare) -> Any:
-        """See `SharedTable`."""
+        """See `TableShares`."""
         table = self._table
         part = "{}/part_{}".format(share.name or table.table_key, table.transport.rank)
         slots = self._slots(share)
@@ -60,7 +60,7 @@ class _RankShares(SharedTable):
             return dynamic_checkpoint.save(prefix, table.handle, handles, stored, evict=True)
 
     def restore(self, prefix: tf.Tensor, share: RankShare) -> Any:
-        """See `SharedTable`."""
+        """See `TableShares`."""
         table, slots = self._table, self._slots(share)
         stored = Stored(
             share.name or table.table_key,

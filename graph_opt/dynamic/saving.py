@@ -10,7 +10,7 @@ A table and those of its slots that a saver has are saved by one op, as they are
 another one restores them, each part its own keys, from however many parts the checkpoint has. Other
 variables stay in one SaveV2, and MergeV2Checkpoints joins the files, as for sharded savers.
 
-What a rank has of a table that is divided among ranks is a part, too. All save theirs together
+What a rank has of a table that is sharded across ranks is a part, too. All save theirs together
 (`sok.CheckpointSaver`), or one asks the others for theirs: its saver's nodes say what
 (`sharding.rank_shares`), and its session does it.
 """
@@ -93,7 +93,7 @@ def saveables_of(variable: Any, name: Optional[str], changes: bool = False) -> O
     return None
 
 
-def is_divided(variable: Any) -> bool:
+def is_sharded(variable: Any) -> bool:
     """Whether a variable is a table, or a slot of one, of which other ranks have rows, too."""
     if not isinstance(variable, VariableOfResource):
         return False
@@ -101,10 +101,10 @@ def is_divided(variable: Any) -> bool:
 
 
 def rank_saveables(variables: Sequence[Any]) -> List[Any]:
-    """What this rank saves of divided tables and slots while all others do the same.
+    """What this rank saves of sharded tables and slots while all others do the same.
 
     Args:
-      variables: Those that `is_divided`.
+      variables: Those that `is_sharded`.
     """
     found = []
     for variable in variables:
@@ -209,7 +209,7 @@ def _save(prefix: Any, saveables: List[Any]) -> Tuple[List[Any], List[Any]]:
 def _refusal(group: _Group) -> Any:
     """Stands for what all ranks save; fails where nobody asks the others, or asks for changes."""
     text = (
-        "'{}' has its rows on {} ranks, of which {} can not be saved by the saver of one: let all "
+        "'{}' has its rows on {} ranks, of which {} cannot be saved by the saver of one: let all "
         "ranks save together, by sok.CheckpointSaver "
         "(tf.train.Scaffold(saver=sok.CheckpointSaver())) or sok.dump"
     ).format(

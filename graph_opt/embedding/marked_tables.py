@@ -1,4 +1,4 @@
-"""Tables that a script wants divided among ranks: sessions with several ranks divide them."""
+"""Tables that a script wants sharded across ranks: sessions with several ranks divide them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def marked_tables(graph: Any) -> List[Any]:
     return [one for one in marked if not isinstance(one, str)] + imported
 
 
-def is_to_be_divided(table: Any) -> bool:
+def is_to_be_sharded(table: Any) -> bool:
     """Whether a table that a lookup is about to read is marked.
 
     Group lookups mark the tables that they read, if `mark_lookups` was called with True.

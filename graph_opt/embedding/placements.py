@@ -19,7 +19,7 @@ from typing import (
 )
 
 from graph_opt.compat import tf
-from graph_opt.embedding.marked_tables import is_to_be_divided
+from graph_opt.embedding.marked_tables import is_to_be_sharded
 from graph_opt.embedding.tables import Table, table_parts
 from graph_opt.export.users_graph import export_users_graph
 from graph_opt.ops.group_embedding import (
@@ -165,7 +165,7 @@ class SeveralDevices(Placement):
 
 
 class AmongRanks(SeveralDevices):
-    """The session divides the table among ranks, and makes one exchange of all such lookups."""
+    """The session shards the table across ranks, and makes one exchange of all such lookups."""
 
     @staticmethod
     def includes(table_devices: Set[str], ids_device: str) -> bool:
@@ -200,7 +200,7 @@ def own_placement(table: Any) -> Optional[Type[Placement]]:
     """
     first = next(iter(table_parts(table)), None)
     own: Optional[Type[Placement]] = getattr(first, "group_placement", None)
-    return AmongRanks if own is None and is_to_be_divided(table) else own
+    return AmongRanks if own is None and is_to_be_sharded(table) else own
 
 
 def _look_up_together(

@@ -1,4 +1,4 @@
-"""Replaces the op that draws the first rows of divided tables with TensorFlow's random numbers.
+"""Replaces the op that draws the first rows of sharded tables with TensorFlow's random numbers.
 
 They have the same distribution, and are other numbers. A process that restores a checkpoint draws
 none, but its graph must load.

@@ -80,7 +80,7 @@ class FusedLookup:
 
 @dataclasses.dataclass(frozen=True)
 class TableOutcome:
-    """A table that was to be divided among ranks.
+    """A table that was to be sharded across ranks.
 
     Attributes:
       name: Name of the variable.
@@ -90,7 +90,7 @@ class TableOutcome:
       bytes: Of the whole table and its slots, as far as shapes are known.
       bytes_here: What this rank holds of them.
       rule: Which rank has which rows, '' if every rank has the whole table.
-      refusal: code, node, need and saw; None if it could be divided.
+      refusal: code, node, need and saw; None if it could be sharded.
     """
 
     name: str

@@ -50,7 +50,7 @@ class Report:
       replaced: Output of a fused lookup to the tensor that replaces it.
       whole_table_reads_removed: Gathers that TensorFlow would have turned into reads of whole
         tables if they had not been fused.
-      tables: The tables that were divided among ranks, and those that were meant to be.
+      tables: The tables that were sharded across ranks, and those that were meant to be.
       smart_stage: What runs ahead besides lookups; "" if nothing does.
       micro_batches: How batches are divided; "" if they are not.
       tuned: What is chosen for each stage that is tuned while it runs, and why, a line each.
@@ -92,7 +92,7 @@ class Report:
     refreshed: Tuple[TableRefresh, ...] = ()
 
     @property
-    def divided(self) -> Tuple[TableOutcome, ...]:
+    def sharded(self) -> Tuple[TableOutcome, ...]:
         """The tables of which each rank has a part."""
         return tuple(table for table in self.tables if table.rule)
 

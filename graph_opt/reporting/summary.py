@@ -32,11 +32,11 @@ def summary(report: Report) -> str:
 
 
 def _divided(report: Report) -> str:
-    """What became of the tables that were to be divided among ranks; "" if none were."""
-    tables = report.divided
+    """What became of the tables that were to be sharded across ranks; "" if none were."""
+    tables = report.sharded
     if not report.tables:
         return ""
-    text = "{} of {} divided among ranks".format(
+    text = "{} of {} sharded across ranks".format(
         len(tables), counted(len(report.tables), "large table")
     )
     if not tables:

@@ -79,7 +79,7 @@ def brief_text(report: Report) -> str:
     if report.micro_batches:
         lines.append(report.micro_batches)
     if report.tables:
-        lines.insert(0, "tables: {} of {} divided".format(len(report.divided), len(report.tables)))
+        lines.insert(0, "tables: {} of {} sharded".format(len(report.sharded), len(report.tables)))
     lines[0] = "{}, {:.2f} s".format(lines[0], report.seconds)
     if report.columns:
         moved = sum(column.outcome == MOVED for column in report.columns)
@@ -158,7 +158,7 @@ def _tables_of(report: Report) -> str:
             len(one.slots),
             bytes_text(one.bytes),
             bytes_text(one.bytes_here),
-            one.rule or ("whole on every rank" if one.refusal else "whole, but could be divided"),
+            one.rule or ("whole on every rank" if one.refusal else "whole, but could be sharded"),
         ]
         for one in report.tables
     ]

@@ -35,7 +35,7 @@ def refresh_metrics(session: Any) -> RefreshMetrics:
     """What steps on a session's graph have brought to date so far, by table.
 
     Tables are those with exact rows (`async_embedding_options.exact`) or a `staleness_limit` whose
-    lookups run ahead: in the process, on parameter servers, or divided among ranks.
+    lookups run ahead: in the process, on parameter servers, or sharded across ranks.
 
     Args:
       session: An open session, monitored or not. Only the counts are run.

@@ -215,7 +215,7 @@ class FetchMap:
         """What to feed in place of a value.
 
         Raises:
-          tf.errors.InvalidArgumentError: It is assigned to a divided variable and is not whole.
+          tf.errors.InvalidArgumentError: It is assigned to a sharded variable and is not whole.
         """
         for feature in self.features:
             value = feature.fed_value(tensor, value)
@@ -231,7 +231,7 @@ class FetchMap:
         """Refuses what a compiled or partial step cannot fetch.
 
         Raises:
-          tf.errors.InvalidArgumentError: It would be a part of a divided variable.
+          tf.errors.InvalidArgumentError: It would be a part of a sharded variable.
         """
         for feature in self.features:
             feature.refuse_compiled(fetches)

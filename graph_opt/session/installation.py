@@ -68,7 +68,7 @@ from graph_opt.session.installed_config import (
     effective_config,
     set_installed,
 )
-from graph_opt.session.module_aliases import ModuleAliases, libraries_of_divided_tables
+from graph_opt.session.module_aliases import ModuleAliases, libraries_of_sharded_tables
 from graph_opt.session.optimization import asks_for_anything
 from graph_opt.session.prefetch_hook import make_prefetch_hook
 from graph_opt.session.script_modules import (
@@ -236,7 +236,7 @@ def install(
     """
     wanted = InstalledConfig(config, infer_io_stage, defaults)
     of_deeprec = ((deeprec_modules, deeprec), (distribution_names, deeprec))
-    offered = ((libraries_of_divided_tables, sok), *of_deeprec)
+    offered = ((libraries_of_sharded_tables, sok), *of_deeprec)
     wanted_modules = [one for one, is_wanted in (*offered, (contrib_modules, contrib)) if is_wanted]
     modules = [modules_of_the_api, _estimator_exports, *KERAS_SESSIONS, *wanted_modules]
     with _installed.lock:

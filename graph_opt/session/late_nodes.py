@@ -3,7 +3,7 @@
 Savers, summaries, sums of a table and assignments may be added at any time: by TensorFlow's session
 creators before they finalize the graph, or by a script between two steps. TensorFlow hands new
 nodes to a session at its next run and ignores edits to them from then on. So before that, whatever
-reads or writes a deferred variable must be made to wait for its rows, what is assigned to a divided
+reads or writes a deferred variable must be made to wait for its rows, what is assigned to a sharded
 one be reduced to this rank's rows, and what writes a table whose rows run ahead be logged.
 """
 

@@ -13,8 +13,8 @@ from graph_opt.inspect.dump import dump_graph, is_wanted
 from graph_opt.passes.optimize import plan
 from graph_opt.passes.translation import Translation
 from graph_opt.reporting.report import Report
-from graph_opt.session.features.divided_tables import with_ranks
 from graph_opt.session.features.listed import features_in
+from graph_opt.session.features.sharded_tables import with_ranks
 from graph_opt.session.graph_records import note_rewritten, note_unchanged
 from graph_opt.session.graph_use import refuse_if_run
 from graph_opt.session.late_nodes import watch_growth

@@ -99,4 +99,4 @@ def _why_missing(target: str) -> str:
     return "graph_opt has no " + target
 
 
-libraries_of_divided_tables = ModuleAliases(MODULES)
+libraries_of_sharded_tables = ModuleAliases(MODULES)

@@ -172,7 +172,7 @@ class StagedSteps(RecordedSession):
         return self._step_options.of(options)
 
     def fed_value(self, tensor: Any, value: Any) -> Any:
-        """This rank's rows of what is fed for a divided table."""
+        """This rank's rows of what is fed for a sharded table."""
         assert self._fetch_map is not None
         return self._fetch_map.fed_value(tensor, value)
 
@@ -182,7 +182,7 @@ class StagedSteps(RecordedSession):
         return self._fetch_map.results(self, fetches, values)
 
     def knows_graph(self) -> bool:
-        """Whether all users of deferred and of divided variables are known."""
+        """Whether all users of deferred and of sharded variables are known."""
         return not self._ran or has_no_late_nodes(self._graph_of_session())
 
     def learn_graph(self) -> None:

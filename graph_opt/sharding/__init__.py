@@ -1,4 +1,4 @@
-"""Tables that are divided among ranks: where rows are, how they start, and how they travel.
+"""Tables that are sharded across ranks: where rows are, how they start, and how they travel.
 
 Rows by key. What saves, loads, exports or assigns rows knows a table, and a slot of one, as rows by
 key (`keyed_rows`): which rank has a key, and blocks of this rank's rows. A new kind of table has to
@@ -7,7 +7,7 @@ ranks to rank 0, which writes. They run a few small functions, eagerly or as nod
 graph gets once (`array_steps`). A rank that fails goes on to send what the others wait for, until
 all agree that it has (`agreement`).
 
-Savers. One rank alone calls `tf.train.Saver`. A step of it that reads or assigns divided variables
+Savers. One rank alone calls `tf.train.Saver`. A step of it that reads or assigns sharded variables
 is done by `table_savers` instead: tables in blocks (`whole_tables`), and the rest of the step
 without them (`saver_nodes`).
 

@@ -1,4 +1,4 @@
-"""Divided tables in TensorFlow's checkpoints: whole, in the order of their keys.
+"""Sharded tables in TensorFlow's checkpoints: whole, in the order of their keys.
 
 So a checkpoint is the one that a single process with whole tables would write, and any number of
 ranks, or such a process, can go on from it. Rows pass through memory in blocks, which become slices

@@ -32,7 +32,7 @@ def delay_early_writes(graph: Any, variables: AbstractSet[str]) -> None:
 
     Args:
       graph: The graph.
-      variables: Names of the variables that have rows of divided tables.
+      variables: Names of the variables that have rows of sharded tables.
     """
     operations = operations_from(graph, 0)
     writes = [one for one in operations if writes_to(one, variables)]

@@ -1,4 +1,4 @@
-"""Lookups in tables that are divided among ranks: one exchange for all tables of a dtype.
+"""Lookups in tables that are sharded across ranks: one exchange for all tables of a dtype.
 
 Slices of columns are looked up as tables of their own, with the same ids. Tables that every rank
 has need no exchange: each rank gets the gradients of its own bags, as those of dense variables.
@@ -34,7 +34,7 @@ from graph_opt.sharding.transport import OneRank, Transport
 _SCOPE = "graph_opt/"
 
 
-class DividedTable(NamedTuple):
+class ShardedTable(NamedTuple):
     """A table of which this rank has a part.
 
     Attributes:
@@ -61,7 +61,7 @@ class ColumnSlices(NamedTuple):
     """
 
     name: str
-    slices: Sequence[DividedTable]
+    slices: Sequence[ShardedTable]
 
 
 class TableLookup(NamedTuple):
@@ -77,7 +77,7 @@ class TableLookup(NamedTuple):
         do, and nothing is counted.
     """
 
-    table: Union[DividedTable, ColumnSlices]
+    table: Union[ShardedTable, ColumnSlices]
     ids: LookupIds
     combiner: str
     insert: Any = True
@@ -88,7 +88,7 @@ class _Piece(NamedTuple):
     """A lookup in a slice of a table."""
 
     lookup: int
-    table: DividedTable
+    table: ShardedTable
     handle: tf.Tensor
 
 
@@ -101,7 +101,7 @@ class _Kind(NamedTuple):
     filtered: bool
 
 
-def table_of(placement: TablePlacement, parts: Sequence[Any]) -> Union[DividedTable, ColumnSlices]:
+def table_of(placement: TablePlacement, parts: Sequence[Any]) -> Union[ShardedTable, ColumnSlices]:
     """A table as it was placed.
 
     Args:
@@ -114,7 +114,7 @@ def table_of(placement: TablePlacement, parts: Sequence[Any]) -> Union[DividedTa
       >>> items = table_of(placement, parts)
     """
     slices = [
-        DividedTable(placement.name, part, of_columns.rows, of_columns.width)
+        ShardedTable(placement.name, part, of_columns.rows, of_columns.width)
         for of_columns, part in zip(placement.slices, parts)
     ]
     return slices[0] if len(slices) == 1 else ColumnSlices(placement.name, slices)
@@ -142,7 +142,7 @@ def look_up(
       this rank's bags only: reduce them as those of dense variables.
 
     Raises:
-      ValueError: A table is not divided among these ranks, a part has another shape, or lookups of
+      ValueError: A table is not sharded across these ranks, a part has another shape, or lookups of
         a table by key do not agree on whether to insert.
     """
     handles: Dict[int, tf.Tensor] = {}
@@ -226,7 +226,7 @@ def _exchange(
 
 
 def _inserts(
-    lookups: Sequence[TableLookup], pieces: Sequence[_Piece], tables: Sequence[DividedTable]
+    lookups: Sequence[TableLookup], pieces: Sequence[_Piece], tables: Sequence[ShardedTable]
 ) -> List[Any]:
     """Of each table by key, whether new keys get rows; empty if they do everywhere."""
     found: List[Any] = []
@@ -260,7 +260,7 @@ def _travelling_as(all_to_all: AllToAll, dtype: Any, wire: Optional[Any]) -> All
     return send
 
 
-def _key(table: DividedTable) -> Tuple[int, RowsRule]:
+def _key(table: ShardedTable) -> Tuple[int, RowsRule]:
     """Which part of which variable it is: lookups of the same are of one table."""
     return id(table.part), table.rows
 
@@ -271,7 +271,7 @@ def _kind(piece: _Piece, filtered: bool, transport: Transport) -> _Kind:
     return _Kind(dtype, piece.handle.dtype == tf.resource, stays, filtered)
 
 
-def _slices(table: Union[DividedTable, ColumnSlices]) -> Sequence[DividedTable]:
+def _slices(table: Union[ShardedTable, ColumnSlices]) -> Sequence[ShardedTable]:
     return table.slices if isinstance(table, ColumnSlices) else [table]
 
 
@@ -292,10 +292,10 @@ def _strategy(rule: RowsRule, transport: Transport) -> str:
     return DIV if isinstance(rule, DivRows) else MOD
 
 
-def _check(table: DividedTable, transport: Transport) -> None:
+def _check(table: ShardedTable, transport: Transport) -> None:
     if table.rows.num_ranks != transport.size:
         raise ValueError(
-            "table {!r} is divided among {} ranks, but there are {}".format(
+            "table {!r} is sharded across {} ranks, but there are {}".format(
                 table.name, table.rows.num_ranks, transport.size
             )
         )

@@ -12,7 +12,7 @@ from graph_opt.sharding.transport_in_use import transport_in_use
 
 
 class OfRanks(Placement):
-    """The table is a `DividedVariable`."""
+    """The table is a `ShardedVariable`."""
 
     is_grouped = True
 
@@ -40,7 +40,7 @@ class OfRanks(Placement):
 
 
 def _lookup(lookup: PlacedLookup) -> TableLookup:
-    table: Any = getattr(lookup.table.parts[0], "divided_table", None)
+    table: Any = getattr(lookup.table.parts[0], "sharded_table", None)
     if table is None:
         raise TypeError(
             "table {!r} has no lookup by group: use sok.lookup_sparse or its layer".format(
@@ -49,7 +49,7 @@ def _lookup(lookup: PlacedLookup) -> TableLookup:
         )
     if lookup.default_id is not None:
         raise ValueError(
-            "default_id is {} for table {!r}, which is divided among ranks: there a bag without "
+            "default_id is {} for table {!r}, which is sharded across ranks: there a bag without "
             "ids gives zeros".format(lookup.default_id, table.name)
         )
     return TableLookup(table, lookup.ids, lookup.combiner)

@@ -143,7 +143,7 @@ class RankGuard:
         self.transport.fail(failure.text)
 
     def _holding(self, held: Optional[HeldSession], messages: StepMessages) -> Any:
-        """While a session with divided tables runs a step that all ranks run."""
+        """While a session with sharded tables runs a step that all ranks run."""
         if held is None or self.rows is None or not (messages.messages or messages.stages):
             return contextlib.nullcontext()
         return self.rows.step(held)

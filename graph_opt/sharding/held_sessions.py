@@ -1,4 +1,4 @@
-"""The sessions of a rank that train divided tables, as the other ranks know them.
+"""The sessions of a rank that train sharded tables, as the other ranks know them.
 
 All ranks run the same steps with messages. So the n-th session that runs one is the n-th on every
 rank, and after k of these steps no rank has updated rows more than k times: a rank that is in its
@@ -60,7 +60,7 @@ class HeldSession:
 
 
 class HeldSessions:
-    """All of them. A session is kept until it is closed, or another trains divided tables."""
+    """All of them. A session is kept until it is closed, or another trains sharded tables."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()

@@ -1,4 +1,4 @@
-"""Lets Horovod's functions for scripts tell divided tables from variables that all ranks share.
+"""Lets Horovod's functions for scripts tell sharded tables from variables that all ranks share.
 
 - `hvd.broadcast_variables`, and the hooks and callbacks that call it, would give all ranks the rows
   of rank 0: they leave tables out.
@@ -49,7 +49,7 @@ def _broadcasting(broadcast: Any, shared: Shared) -> Any:
         chosen = shared(given)
         if len(chosen) < len(given):
             say_for_all_ranks(
-                "hvd.broadcast_variables leaves out {} of {} variables: of divided tables and "
+                "hvd.broadcast_variables leaves out {} of {} variables: of sharded tables and "
                 "their slots each rank has its own rows".format(
                     len(given) - len(chosen), len(given)
                 )
@@ -73,7 +73,7 @@ def _reducing(make: Any, horovod: Any, shared: Shared) -> Any:
                 return reduce(gradients, variables, *rest, **named)
             if op not in (horovod.Average, horovod.Sum):
                 raise ValueError(
-                    "gradients of divided tables are summed over all ranks: choose op=hvd.Average "
+                    "gradients of sharded tables are summed over all ranks: choose op=hvd.Average "
                     "or hvd.Sum, or train the tables with another optimizer"
                 )
             divisor = horovod.size() if op == horovod.Average else 1

@@ -1,6 +1,6 @@
-"""Divided tables in graphs that were imported (`tf.train.import_meta_graph`).
+"""Sharded tables in graphs that were imported (`tf.train.import_meta_graph`).
 
-An imported graph has variables that nobody made here. So the node of a divided table says how its
+An imported graph has variables that nobody made here. So the node of a sharded table says how its
 rows are divided, and whose they are: an attribute that goes wherever the graph goes.
 """
 
@@ -13,7 +13,7 @@ from typing import Any, Dict, List, MutableMapping, Tuple
 from graph_opt.compat import tf
 from graph_opt.compat.graph_growth import operations_from
 from graph_opt.compat.live_graph import set_attribute
-from graph_opt.sharding.keyed_rows import DividedRows
+from graph_opt.sharding.keyed_rows import ShardedRows
 from graph_opt.sharding.placement import ModRows, RowsOnRank, RowsRule
 from graph_opt.sharding.table_variables import COLLECTIONS, is_slot_name
 from graph_opt.sharding.transport import Transport
@@ -25,7 +25,7 @@ _looked_at: MutableMapping[Any, Tuple[int, int]] = weakref.WeakKeyDictionary()
 
 
 def describe_rows(graph: Any, table: Any, transport: Transport) -> None:
-    """Writes on the node of a `DividedVariable` how its rows are divided."""
+    """Writes on the node of a `ShardedVariable` how its rows are divided."""
     rule = getattr(table, "rows", None)
     described = {
         "rule": type(rule).__name__,
@@ -39,7 +39,7 @@ def describe_rows(graph: Any, table: Any, transport: Transport) -> None:
 
 
 def has_imported_tables(graph: Any) -> bool:
-    """Whether nodes of divided tables were added since this was last asked."""
+    """Whether nodes of sharded tables were added since this was last asked."""
     version, seen = _looked_at.get(graph, (-1, 0))
     if version == graph.version:
         return False
@@ -53,7 +53,7 @@ def adopt_imported_tables(graph: Any, transport: Transport) -> None:
 
     Raises:
       tf.errors.FailedPreconditionError: The graph is that of another rank, or of another number of
-        ranks, or has tables that can not be imported.
+        ranks, or has tables that cannot be imported.
     """
     tables: Dict[str, Any] = {}
     for operation in graph.get_operations():
@@ -69,7 +69,7 @@ def adopt_imported_tables(graph: Any, transport: Transport) -> None:
                 and variable.shape[0] == rule.num_local_rows(transport.rank)
             )
             if is_part and not hasattr(variable, "keyed_rows"):
-                variable.keyed_rows = DividedRows(name, variable, rule, transport.rank)
+                variable.keyed_rows = ShardedRows(name, variable, rule, transport.rank)
 
 
 def _rule(name: str, described: Dict[str, Any], transport: Transport) -> RowsRule:

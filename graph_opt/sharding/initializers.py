@@ -1,4 +1,4 @@
-"""Initial values of divided tables: a row starts the same on however many ranks the table is.
+"""Initial values of sharded tables: a row starts the same on however many ranks the table is.
 
 TensorFlow's and Keras' initializers are recognized by their parameters, and their values are drawn
 by `graph_opt.ops.initial_rows`: the same distributions, but other numbers than TensorFlow's.

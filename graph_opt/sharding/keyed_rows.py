@@ -86,7 +86,7 @@ class KeyedRows(abc.ABC):
         """
 
 
-class DividedRows(KeyedRows):
+class ShardedRows(KeyedRows):
     """Rows of a resource variable that has this rank's part of a table.
 
     Args:
@@ -159,7 +159,7 @@ class TablePart(NamedTuple):
 
 
 def table_parts(variable: Any) -> List[TablePart]:
-    """What a variable, or a slot, has of divided tables; nothing of one that all ranks share.
+    """What a variable, or a slot, has of sharded tables; nothing of one that all ranks share.
 
     A variable may have rows of several tables, and a table columns in several variables.
     """
@@ -197,7 +197,7 @@ def _shape_of_part(variable: Any) -> Any:
 
 
 def keyed_rows(variable: Any) -> KeyedRows:
-    """The rows of a divided table, or of a slot of one.
+    """The rows of a sharded table, or of a slot of one.
 
     Raises:
       TypeError: The variable is neither.

@@ -1,4 +1,4 @@
-"""Variables of which each rank has rows of its own: divided tables and their slots.
+"""Variables of which each rank has rows of its own: sharded tables and their slots.
 
 Scripts broadcast all their variables from rank 0 (`hvd.BroadcastGlobalVariablesHook`), and average
 all gradients (`hvd.DistributedOptimizer`). These must be left alone.
@@ -21,7 +21,7 @@ def note_table(table: Any) -> None:
     """Makes a table known here, for as long as it exists.
 
     Args:
-      table: A `DividedVariable`.
+      table: A `ShardedVariable`.
     """
     note_layer_use()
     _tables[id(table)] = table

@@ -27,7 +27,7 @@ BLOCKS = "blocks"
 
 
 class RowsRule(abc.ABC):
-    """How the rows of a table, or of a slice of its columns, are divided among ranks.
+    """How the rows of a table, or of a slice of its columns, are sharded across ranks.
 
     Attributes:
       num_rows: Rows of the table.
@@ -38,7 +38,7 @@ class RowsRule(abc.ABC):
         if num_rows < 0:
             raise ValueError("a table cannot have {} rows".format(num_rows))
         if num_ranks < 1:
-            raise ValueError("a table cannot be divided among {} ranks".format(num_ranks))
+            raise ValueError("a table cannot be sharded across {} ranks".format(num_ranks))
         self.num_rows = num_rows
         self.num_ranks = num_ranks
 
@@ -274,8 +274,8 @@ class TablePlacement(NamedTuple):
         return all(isinstance(part.rows, ReplicatedRows) for part in self.slices)
 
 
-def divided(name: str, shape: Tuple[int, int], num_ranks: int, rule: str = MOD) -> TablePlacement:
-    """Rows divided among all ranks.
+def sharded(name: str, shape: Tuple[int, int], num_ranks: int, rule: str = MOD) -> TablePlacement:
+    """Rows sharded across all ranks.
 
     Args:
       name: Name of the table.

@@ -47,7 +47,7 @@ def share_of_plain(plain: List[Any]) -> RankShare:
     return RankShare(table, name, tuple((variable, pattern) for variable, pattern in slots))
 
 
-class SharedTable(abc.ABC):
+class TableShares(abc.ABC):
     """A table of which every rank has rows, in one graph.
 
     Attributes:
@@ -74,14 +74,14 @@ class SharedTable(abc.ABC):
         """The op that reads what this rank has from a checkpoint of any number of ranks."""
 
 
-def note_shared(graph: Any, table: SharedTable) -> None:
+def note_shares(graph: Any, table: TableShares) -> None:
     """Makes a table known."""
-    shared_tables(graph)[table.name] = table
+    table_shares(graph)[table.name] = table
 
 
-def shared_tables(graph: Any) -> Dict[str, SharedTable]:
+def table_shares(graph: Any) -> Dict[str, TableShares]:
     """The tables of a graph, by name."""
-    known: Dict[str, SharedTable] = kept_with(graph, "shared tables", dict)
+    known: Dict[str, TableShares] = kept_with(graph, "shared tables", dict)
     return known
 
 

@@ -78,7 +78,7 @@ class RowService:
         self._served = time.monotonic()
 
     def hold(self, session: Any) -> HeldSession:
-        """Called before each step of a session whose graph has divided tables."""
+        """Called before each step of a session whose graph has sharded tables."""
         held = self.sessions.hold(session)
         if self._server is None:
             self._server = RowServer(self._store, self.rank, self.size, self._answer)
@@ -300,7 +300,7 @@ class _Wait:
             waited = now - self._begun
             if min(waited, service.seconds_unasked()) > _KEPT_SECONDS:
                 say(
-                    "rank {} closes its session, and with it its rows of divided tables: rank {} "
+                    "rank {} closes its session, and with it its rows of sharded tables: rank {} "
                     "has neither closed its own nor saved for {:.0f} s".format(
                         service.rank, rank, _KEPT_SECONDS
                     )
@@ -309,7 +309,7 @@ class _Wait:
             if waited > _NOTED_SECONDS and not self._noted:
                 self._noted = True
                 say(
-                    "rank {} keeps its rows of divided tables until rank {} closes its session, "
+                    "rank {} keeps its rows of sharded tables until rank {} closes its session, "
                     "too".format(service.rank, rank)
                 )
             time.sleep(_LOOK_SECONDS if waited > 1 else 0.01)

@@ -1,4 +1,4 @@
-"""What a step of a stock saver does with divided tables, and the rest of it as a step of its own.
+"""What a step of a stock saver does with sharded tables, and the rest of it as a step of its own.
 
     saver's     table ──> SaveV2(prefix) ──^> Identity(prefix)       RestoreV2 ──> Assign ──^> NoOp
     the rest    others ─> SaveV2(part)        Identity(prefix)       RestoreV2' ─> Assign' ─^> NoOp'
@@ -61,7 +61,7 @@ class Source(NamedTuple):
 
 
 class SaverStep(NamedTuple):
-    """A step that saves or restores divided tables.
+    """A step that saves or restores sharded tables.
 
     Attributes:
       saves: Whether it saves.
@@ -93,7 +93,7 @@ def saver_step(
     variables: Parts,
     shared: Collection[str],
 ) -> Optional[SaverStep]:
-    """What a step does with divided tables; None if it neither saves nor restores any.
+    """What a step does with sharded tables; None if it neither saves nor restores any.
 
     Args:
       graph: The graph, to which nodes may be added.
@@ -188,7 +188,7 @@ class _Step:
                             None,
                             None,
                             "the saver of '{}' writes checkpoints of version 1, which cannot take "
-                            "'{}', a table that is divided among ranks: leave out "
+                            "'{}', a table that is sharded across ranks: leave out "
                             "write_version=tf.train.SaverDef.V1".format(operation.name, other.name),
                         )
 

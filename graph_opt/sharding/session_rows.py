@@ -1,4 +1,4 @@
-"""Rows of divided tables in one session."""
+"""Rows of sharded tables in one session."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from graph_opt.compat.callables import is_closed
 from graph_opt.compat.graph_growth import operations_from
 from graph_opt.sharding.array_steps import ArraySteps
 from graph_opt.sharding.early_writes import delay_early_writes, writes_to
-from graph_opt.sharding.rank_shares import RankShare, shared_tables
+from graph_opt.sharding.rank_shares import RankShare, table_shares
 from graph_opt.sharding.table_variables import Parts, table_variables
 from graph_opt.sharding.whole_tables import Place
 
 
 class SessionRows:
-    """What a session of this rank has of divided tables.
+    """What a session of this rank has of sharded tables.
 
     Args:
       session: Whose graph has such tables.
@@ -46,7 +46,7 @@ class SessionRows:
                 for number, part in enumerate(parts):
                     self._prepare(Place(name, number), part.rows)
         self._delay_early_writes(variables)
-        self.prepare_shares([one.usual_share for one in shared_tables(graph).values()])
+        self.prepare_shares([one.usual_share for one in table_shares(graph).values()])
         self._prepared = variables
         self._version = graph.version
 
@@ -80,7 +80,7 @@ class SessionRows:
 
     def has_shares(self, shares: Sequence[RankShare]) -> bool:
         """Whether tables and slots are known, and have been initialized."""
-        tables = shared_tables(self.session.graph)
+        tables = table_shares(self.session.graph)
         return all(
             share.table in tables
             and self.steps.run(("share is there", share), self._is_initialized(share))
@@ -93,14 +93,14 @@ class SessionRows:
 
     def restore_share(self, share: RankShare, prefix: str) -> None:
         """Reads what this rank has of a table from a checkpoint of all ranks."""
-        table = shared_tables(self.session.graph)[share.table]
+        table = table_shares(self.session.graph)[share.table]
         self.steps.run(("restore share", share), lambda of: table.restore(of, share), prefix)
 
     def _saved(self, share: RankShare) -> Any:
-        return lambda prefix: shared_tables(self.session.graph)[share.table].save(prefix, share)
+        return lambda prefix: table_shares(self.session.graph)[share.table].save(prefix, share)
 
     def _is_initialized(self, share: RankShare) -> Any:
-        table = shared_tables(self.session.graph)[share.table]
+        table = table_shares(self.session.graph)[share.table]
         return lambda: table.is_initialized(share)
 
     def is_closed(self) -> bool:

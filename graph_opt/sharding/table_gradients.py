@@ -1,4 +1,4 @@
-"""Finds collectives of a script that add up gradients of divided tables, which are sums already."""
+"""Finds collectives of a script that add up gradients of sharded tables, which are sums already."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BETWEEN = (
 )
 _FAULT = (
     "'{}' sends other ranks the gradients of {}, but these are sums over all ranks of this rank's "
-    "rows: leave divided tables out (sok.filter_variables), or let hvd.DistributedOptimizer or "
+    "rows: leave sharded tables out (sok.filter_variables), or let hvd.DistributedOptimizer or "
     "hvd.DistributedGradientTape, made after sok.init(), choose what to send"
 )
 

@@ -1,7 +1,7 @@
-"""`tf.train.Saver` for divided tables: its checkpoints have whole tables, whichever rank calls it.
+"""`tf.train.Saver` for sharded tables: its checkpoints have whole tables, whichever rank calls it.
 
 Whatever saves or restores (`tf.train.Saver`, monitored sessions, Estimators, the Supervisor) runs a
-step with SaveV2 or RestoreV2. A step that does so with divided tables is done here instead: tables
+step with SaveV2 or RestoreV2. A step that does so with sharded tables is done here instead: tables
 pass through memory in blocks, and the rest of the step runs without them.
 """
 
@@ -33,12 +33,12 @@ from graph_opt.sharding.imported_tables import (
     describe_rows,
     has_imported_tables,
 )
-from graph_opt.sharding.rank_shares import SharedTable, note_shared, shared_tables
+from graph_opt.sharding.rank_shares import TableShares, note_shares, table_shares
 from graph_opt.sharding.ranks_of_session import RanksOfSession
 from graph_opt.sharding.restored_rows import Restored, index_checksum
 from graph_opt.sharding.saver_nodes import SavedVariable, SaverStep, saver_step
 from graph_opt.sharding.session_rows import SessionRows
-from graph_opt.sharding.table_variables import note_divided, note_graph, table_variables
+from graph_opt.sharding.table_variables import note_graph, note_sharded, table_variables
 from graph_opt.sharding.transport import OneRank, Transport
 from graph_opt.sharding.transport_in_use import transport_if_chosen
 from graph_opt.sharding.whole_tables import (
@@ -54,16 +54,16 @@ Feeds = List[Tuple[Any, Any]]
 
 
 def save_whole_tables(graph: Any, transport: Transport, table: Any = None) -> None:
-    """From now on, savers of a graph save and restore its divided tables whole.
+    """From now on, savers of a graph save and restore its sharded tables whole.
 
     Args:
       graph: The graph.
       transport: How this rank reaches the others.
-      table: A `DividedVariable`. Others are those of the graph's collections, in so far as
+      table: A `ShardedVariable`. Others are those of the graph's collections, in so far as
         `table_parts` knows them.
     """
     if table is not None:
-        note_divided(graph, table)
+        note_sharded(graph, table)
         describe_rows(graph, table, transport)
     if graph not in _transports:
         _transports[graph] = transport
@@ -71,7 +71,7 @@ def save_whole_tables(graph: Any, transport: Transport, table: Any = None) -> No
         watch_savers()
 
 
-def save_shares(graph: Any, transport: Transport, table: SharedTable) -> None:
+def save_shares(graph: Any, transport: Transport, table: TableShares) -> None:
     """From now on, savers of a graph save and restore what each rank has of a table.
 
     Args:
@@ -79,18 +79,18 @@ def save_shares(graph: Any, transport: Transport, table: SharedTable) -> None:
       transport: How this rank reaches the others.
       table: The table.
     """
-    note_shared(graph, table)
+    note_shares(graph, table)
     save_whole_tables(graph, transport)
 
 
 def watch_savers() -> None:
-    """From now on, savers of graphs with divided tables are known, imported graphs included."""
+    """From now on, savers of graphs with sharded tables are known, imported graphs included."""
     offer_runs_to(_run_saver)
     before_sessions_close(_close)
 
 
 def whole_value(session: Any, variable: str) -> np.ndarray:
-    """The value of a divided variable after the session's last step, with the rows of all ranks.
+    """The value of a sharded variable after the session's last step, with the rows of all ranks.
 
     Args:
       session: The session. Other ranks need not ask for anything; one that is behind is waited for.
@@ -146,7 +146,7 @@ def _saver_step(
             steps.clear()
         variables = table_variables(graph)
         # What was given is kept alive, so that nothing else gets its id.
-        shared = shared_tables(graph)
+        shared = table_shares(graph)
         steps[key] = saver_step(graph, fetches, targets, feeds, variables, shared), given
     found: Optional[SaverStep] = steps[key][0]
     return found
@@ -243,7 +243,7 @@ class _Saver:
             self._service.note_restored(self._held, restored)
         elif self._transport.size > 1:
             say(
-                "rank {} has restored its rows of divided tables from '{}'; ranks that were not "
+                "rank {} has restored its rows of sharded tables from '{}'; ranks that were not "
                 "started by horovodrun --gloo or graph-opt run must do so themselves".format(
                     self._transport.rank, restored.prefix
                 )
@@ -274,7 +274,7 @@ class _Saver:
                 None,
                 None,
                 "{} '{}', of which other ranks have rows: they were not "
-                "started by horovodrun --gloo or graph-opt run, and so can not be asked; let all "
+                "started by horovodrun --gloo or graph-opt run, and so cannot be asked; let all "
                 "ranks save with sok.CheckpointSaver".format(what, names[0]),
             )
 

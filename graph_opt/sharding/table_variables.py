@@ -1,4 +1,4 @@
-"""The variables of a graph that hold rows of divided tables, which exist from the start."""
+"""The variables of a graph that hold rows of sharded tables, which exist from the start."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def has_tables(graph: Any) -> bool:
     return graph in _graphs
 
 
-def note_divided(graph: Any, table: Any) -> None:
-    """Makes a `DividedVariable` known, which may be in none of the graph's collections."""
-    kept_with(graph, "divided tables", list).append(table)
+def note_sharded(graph: Any, table: Any) -> None:
+    """Makes a `ShardedVariable` known, which may be in none of the graph's collections."""
+    kept_with(graph, "sharded tables", list).append(table)
 
 
 def table_variables(graph: Any) -> Parts:
@@ -39,7 +39,7 @@ def table_variables(graph: Any) -> Parts:
 
     Of each, what it has of whole tables.
     """
-    tables: List[Any] = kept_with(graph, "divided tables", list)
+    tables: List[Any] = kept_with(graph, "sharded tables", list)
     variables = {table.op.name: table for table in tables}
     for collection in COLLECTIONS:
         for variable in graph.get_collection_ref(collection):

@@ -83,7 +83,7 @@ class Transport(abc.ABC):
     def keep_apart(  # noqa: B027 - only Horovod has functions that scripts give all variables to
         self, shared: Callable[[Iterable[Any]], List[Any]]
     ) -> None:
-        """From now on, functions of the transport that scripts call leave divided tables alone.
+        """From now on, functions of the transport that scripts call leave sharded tables alone.
 
         Args:
           shared: Returns, of some variables, those that all ranks share.

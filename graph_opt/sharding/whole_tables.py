@@ -209,6 +209,6 @@ def _rows_and_first(spec: str) -> Tuple[int, int]:
     extents = [one.split(",") for one in slices.split(":")]
     for size, extent in zip(shape[1:], extents[1:]):
         if extent not in (["-"], ["0", size]):
-            text = "a table that is divided among ranks is saved as columns of another: " + spec
+            text = "a table that is sharded across ranks is saved as columns of another: " + spec
             raise tf.errors.UnimplementedError(None, None, text)
     return int(shape[0]), 0 if extents[0] == ["-"] else int(extents[0][0])

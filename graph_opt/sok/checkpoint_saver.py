@@ -1,4 +1,4 @@
-"""Checkpoints of sessions with divided tables."""
+"""Checkpoints of sessions with sharded tables."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import uuid
 from typing import Any, Dict, List, Mapping, Tuple
 
 from graph_opt.compat import tf
-from graph_opt.dynamic.saving import is_divided, rank_saveables
+from graph_opt.dynamic.saving import is_sharded, rank_saveables
 from graph_opt.dynamic.variable import DynamicTableSlot, DynamicTableVariable
 from graph_opt.sharding.agreement import Agreement
 from graph_opt.sharding.array_steps import ArraySteps
 from graph_opt.sharding.checkpoint_slices import merge_parts
 from graph_opt.sharding.checkpoints import restore_tables, save_parts
-from graph_opt.sharding.divided_variable import DividedVariable
 from graph_opt.sharding.keyed_rows import KeyedRows, keyed_rows
+from graph_opt.sharding.sharded_variable import ShardedVariable
 from graph_opt.sharding.transport_in_use import transport_in_use
 
 
@@ -151,10 +151,10 @@ def _dynamic_apart(var_list: Any) -> Tuple[List[Any], Any]:
     if var_list is None:
         var_list = tf.global_variables() + tf.get_collection(tf.GraphKeys.SAVEABLE_OBJECTS)
     if isinstance(var_list, dict):
-        others = {name: one for name, one in var_list.items() if not is_divided(one)}
-        return [one for one in var_list.values() if is_divided(one)], others
+        others = {name: one for name, one in var_list.items() if not is_sharded(one)}
+        return [one for one in var_list.values() if is_sharded(one)], others
     every = list(var_list)
-    return [one for one in every if is_divided(one)], [one for one in every if not is_divided(one)]
+    return [one for one in every if is_sharded(one)], [one for one in every if not is_sharded(one)]
 
 
 def _separated(var_list: Any) -> Tuple[Dict[str, KeyedRows], Any]:
@@ -164,7 +164,7 @@ def _separated(var_list: Any) -> Tuple[Dict[str, KeyedRows], Any]:
         named = var_list
     else:
         named = {one.name.split(":")[0]: one for one in var_list}
-    for table in [one for one in named.values() if isinstance(one, DividedVariable)]:
+    for table in [one for one in named.values() if isinstance(one, ShardedVariable)]:
         table.own_slots({name: one for name, one in named.items() if _is_slot(one, table)})
     # Dynamic tables of one rank are saved as in any graph.
     tables = {
@@ -177,7 +177,7 @@ def _separated(var_list: Any) -> Tuple[Dict[str, KeyedRows], Any]:
     return tables, others if isinstance(var_list, dict) else list(others.values())
 
 
-def _is_slot(variable: Any, table: DividedVariable) -> bool:
+def _is_slot(variable: Any, table: ShardedVariable) -> bool:
     """Whether it is named as optimizers name slots: below the table, or in Keras the reverse."""
     name, of_table = variable.name.split(":")[0], table.name.split(":")[0]
     return name.startswith(of_table + "/") or name.endswith("/" + of_table)

@@ -59,7 +59,7 @@ def set_comm_tool(tool: str) -> None:
     if transport.size > 1 and not _told:
         _told = True
         say_for_all_ranks(
-            "gradients of divided tables are summed over the {0} ranks: divide by {0} in the "
+            "gradients of sharded tables are summed over the {0} ranks: divide by {0} in the "
             "loss or the learning rate to average, unless hvd.DistributedOptimizer or "
             "DistributedGradientTape does".format(transport.size)
         )

@@ -8,15 +8,15 @@ from typing import Any, Dict, List, MutableMapping, Optional, Sequence, Tuple
 import numpy as np
 
 from graph_opt.compat import tf
-from graph_opt.sharding.divided_variable import DividedVariable, StaticVariable
 from graph_opt.sharding.initial_part import initial_part, name_of_eager_table
 from graph_opt.sharding.placement import ModRows, RowsOnRank, RowsRule, Slice
+from graph_opt.sharding.sharded_variable import ShardedVariable, StaticVariable
 from graph_opt.sharding.transport import Transport
 from graph_opt.sharding.transport_in_use import transport_in_use
 from graph_opt.sok.rank_table import RankTable, rank_of_mode
 
-TABLES = (DividedVariable, RankTable)
-"""Classes of variables that are divided among ranks."""
+TABLES = (ShardedVariable, RankTable)
+"""Classes of variables that are sharded across ranks."""
 
 # What follows `initial_value` in `tf.Variable`.
 _POSITIONAL = ("trainable", "validate_shape", "caching_device", "name")

@@ -7,8 +7,8 @@ from typing import Any, List, Sequence, Tuple, Union
 from graph_opt.compat import tf
 from graph_opt.embedding.lookup_ids import read_ids
 from graph_opt.ops.group_embedding import COMBINERS
-from graph_opt.sharding.divided_variable import StaticVariable
 from graph_opt.sharding.exchange import TableLookup, look_up
+from graph_opt.sharding.sharded_variable import StaticVariable
 from graph_opt.sok.dynamic_variable import HYBRID
 from graph_opt.sok.rank_table import RankTable
 
@@ -65,7 +65,7 @@ def lookup_sparse(
                 )
             )
         read = read_ids(place, ids[place], weights[place])
-        divided = _checked(place, table, use_low_frequency_filter).divided_table
+        divided = _checked(place, table, use_low_frequency_filter).sharded_table
         filtered = use_low_frequency_filter or not _has_filter(table)
         lookups.append(TableLookup(divided, read, combiner, filtered=filtered))
     pooled = look_up(lookups, tables[0].transport) if lookups else []

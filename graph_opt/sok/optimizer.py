@@ -1,4 +1,4 @@
-"""Optimizers for divided tables.
+"""Optimizers for sharded tables.
 
 `OptimizerWrapper` updates tables with a copy of the optimizer that has no state yet
 (`compat/optimizer_state.py`). In graphs the update stays TensorFlow's, so that the passes know it;

@@ -1,4 +1,4 @@
-"""Dynamic tables that are divided among ranks by key, as variables."""
+"""Dynamic tables that are sharded across ranks by key, as variables."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from graph_opt.dynamic.options import DynamicTableOptions
 from graph_opt.dynamic.rank_shares import share_with_ranks
 from graph_opt.dynamic.variable import DynamicTableSlot, DynamicTableVariable
 from graph_opt.embedding.placements import Placement
-from graph_opt.sharding.exchange import DividedTable
+from graph_opt.sharding.exchange import ShardedTable
 from graph_opt.sharding.group_lookups import OfRanks
 from graph_opt.sharding.key_placement import RowsByKey
 from graph_opt.sharding.keyed_rows import KeyedRows
@@ -82,9 +82,9 @@ class RankTable(DynamicTableVariable):
         return DynamicRows(self, self._rule, self.transport.rank)
 
     @property
-    def divided_table(self) -> DividedTable:
+    def sharded_table(self) -> ShardedTable:
         """What lookups need to know of it."""
-        return DividedTable(self.table_key, self, self._rule, self.dim)
+        return ShardedTable(self.table_key, self, self._rule, self.dim)
 
     def as_fetched(self) -> tf.Tensor:
         """What `session.run` of the table gives: this rank's rows, [n, D], as `sok.export`."""

@@ -22,7 +22,7 @@ def assign(var: Any, indices: Any, values: Any, check_ownership: bool = True) ->
       In graphs the op that writes.
 
     Raises:
-      TypeError: `var` is not divided among ranks.
+      TypeError: `var` is not sharded across ranks.
       tf.errors.InvalidArgumentError: At run time, another rank has a key, or none can.
 
     Example:
@@ -52,7 +52,7 @@ def export(var: Any) -> Tuple[tf.Tensor, tf.Tensor]:
       int64 keys [n], ascending, and their rows [n, D], on the CPU.
 
     Raises:
-      TypeError: `var` is not divided among ranks.
+      TypeError: `var` is not sharded across ranks.
 
     Example:
       >>> keys, rows = sok.export(table)

@@ -1,4 +1,4 @@
-"""SavedModels of divided tables, which TensorFlow alone serves."""
+"""SavedModels of sharded tables, which TensorFlow alone serves."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def export_saved_model(
     outputs: Mapping[str, tf.Tensor],
     tags: Sequence[str] = (tf.saved_model.SERVING,),
 ) -> None:
-    """`tf.saved_model.simple_save` for graphs with divided tables. All ranks must call it.
+    """`tf.saved_model.simple_save` for graphs with sharded tables. All ranks must call it.
 
     The SavedModel has whole tables and no messages between ranks: a process without graph_opt and
     Horovod serves it. Each rank writes its own rows.

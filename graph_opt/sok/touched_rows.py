@@ -15,7 +15,7 @@ from graph_opt.ops import dynamic_content
 from graph_opt.reporting.stderr import say_for_all_ranks
 from graph_opt.sharding.array_steps import ArraySteps
 from graph_opt.sharding.changed_rows import ChangedRows, now_micros
-from graph_opt.sharding.divided_variable import StaticVariable
+from graph_opt.sharding.sharded_variable import StaticVariable
 from graph_opt.sok.dynamic_variable import DynamicVariable
 
 READ = "read"

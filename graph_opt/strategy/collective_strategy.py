@@ -82,7 +82,7 @@ class CollectiveStrategy:
 
     @contextlib.contextmanager
     def embedding_scope(self) -> Iterator[None]:
-        """In this block, tables are made that sessions divide among ranks, lookups included."""
+        """In this block, tables are made that sessions shard across ranks, lookups included."""
         with embedding_scope():
             yield
 

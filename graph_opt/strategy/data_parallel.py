@@ -128,7 +128,7 @@ def _of_one_rank(table: Any, ranks: int) -> NotImplementedError:
     return NotImplementedError(
         "EmbeddingVariable '{}' cannot be trained by {} ranks: each would have rows for the keys "
         "of its own batches only. Use columns with hash buckets (the zoo's scripts without --ev), "
-        "or sok.DynamicVariable, whose rows are divided among ranks by key".format(
+        "or sok.DynamicVariable, whose rows are sharded across ranks by key".format(
             table.name.split(":")[0], ranks
         )
     )

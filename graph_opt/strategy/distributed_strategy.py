@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Callable, List
 
 from graph_opt.compat.embedding_columns import see_tables_of_columns
-from graph_opt.embedding.marked_tables import is_to_be_divided, mark_lookups
+from graph_opt.embedding.marked_tables import is_to_be_sharded, mark_lookups
 from graph_opt.reporting.stderr import say
 from graph_opt.sharding.transport_in_use import transport_or_init
 from graph_opt.strategy import data_parallel
@@ -54,7 +54,7 @@ def enable_distributed_strategy(strategy: str = COLLECTIVE) -> None:
         mark_lookups(True)
         data_parallel.begin()
         _undo.extend([lambda: mark_lookups(False), data_parallel.end])
-        _undo.append(see_tables_of_columns(is_to_be_divided))
+        _undo.append(see_tables_of_columns(is_to_be_sharded))
 
 
 def enable_group_embedding(fusion_type: str = LOCALIZED) -> None:

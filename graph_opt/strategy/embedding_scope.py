@@ -1,4 +1,4 @@
-"""The scope in which a script makes the tables that ranks divide among each other."""
+"""The scope in which a script makes the sharded tables among each other."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from graph_opt.sharding.transport_in_use import transport_in_use
 
 @contextlib.contextmanager
 def embedding_scope() -> Iterator[None]:
-    """Tables that are made in this block are divided among ranks by the sessions that train them.
+    """Tables that are made in this block are sharded across ranks by the sessions that train them.
 
     Tables are trained matrices of floats; any other variable is made as usual. DeepRec's scripts
     give tables a partitioner with a part for each rank: they get none here, since sessions divide

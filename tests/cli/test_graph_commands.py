@@ -202,7 +202,7 @@ def test_inspect_says_which_tables_ranks_could_divide(
     asked = ["--set", "shard_tables=true", "--set", "shard_tables_options.min_table_bytes=1"]
     assert main(["inspect", str(path), *asked]) == 0
     out = capsys.readouterr().out
-    assert re.search(r"table .* 320 B +320 B +whole, but could be divided", out)
+    assert re.search(r"table .* 320 B +320 B +whole, but could be sharded", out)
     assert "the process is not one of several ranks" in out
     assert main(["rewrite", str(path), "-o", str(tmp_path / "out.pb"), *asked]) == 1
     assert "the process is not one of several ranks" in capsys.readouterr().err

@@ -44,7 +44,7 @@ def test_both_ranks_are_compared(more: str, tmp_path: Path) -> None:
     assert set(result["staleness"]["scalars"]) == {
         "mean_squared_error/value:0 of rank {}".format(rank) for rank in range(2)
     }
-    assert ("divided among ranks were not compared" in text) == bool(more)
+    assert ("sharded across ranks were not compared" in text) == bool(more)
 
 
 def test_the_rank_that_cannot_be_repeated_is_named(tmp_path: Path) -> None:

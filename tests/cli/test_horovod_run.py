@@ -162,7 +162,7 @@ def test_ranks_train_and_leave_one_report(num_ranks: int, tmp_path: Path) -> Non
     processes = validated((tmp_path / "all.json").read_text())["processes"]
     assert [process["rank"] for process in processes] == list(range(num_ranks))
     assert "[1] graph-opt run" not in done.stderr  # what holds for all is said once
-    assert done.stderr.count("gradients of divided tables are summed") == 1
+    assert done.stderr.count("gradients of sharded tables are summed") == 1
 
 
 @pytest.mark.parametrize("name", sorted(EAGER))

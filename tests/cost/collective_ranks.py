@@ -19,7 +19,7 @@ WIDTH = 8
 
 
 def config_of(mode: str) -> Any:
-    """Nothing, fused lookups, divided tables, or divided tables whose rows are exchanged ahead."""
+    """Nothing, fused lookups, sharded tables, or sharded tables whose rows are exchanged ahead."""
     config = graph_opt.ConfigProto()
     options = config.graph_options.optimizer_options
     options.do_group_embedding = mode != "stock"

@@ -153,7 +153,7 @@ def test_ranks_divide_the_tables_of_a_script(tmp_path: Path, data: Path, strateg
         command += arguments(script, data, flags)
         ended = start_graph_opt(command, folder, COLLECTIVE_STRATEGY=strategy).wait()
         assert ended.returncode == 0, ended.stderr
-        assert ("6 of 6 large tables divided among ranks" in ended.stderr) == (ranks == 2)
+        assert ("6 of 6 large tables sharded across ranks" in ended.stderr) == (ranks == 2)
         weights.append(dict(saved_in(folder / "trained")))
     assert weights[0].keys() == weights[1].keys()
     for name, value in weights[0].items():

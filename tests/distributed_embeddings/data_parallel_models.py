@@ -1,4 +1,4 @@
-"""A small model with a divided table and a dense layer: on ranks, and in one process."""
+"""A small model with a sharded table and a dense layer: on ranks, and in one process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gradients of all ranks, and values of one, with divided tables and without."""
+"""Gradients of all ranks, and values of one, with sharded tables and without."""
 
 from __future__ import annotations
 

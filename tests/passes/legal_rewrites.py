@@ -19,7 +19,7 @@ from graph_opt.passes.pipeline.pipelined_names import PipelinedNames
 from graph_opt.passes.prefetch.exact.exact_tables import ExactTables
 from graph_opt.passes.prefetch.measured_lookups import Sampling
 from graph_opt.passes.prefetch.verify_stages import verify_stages
-from graph_opt.passes.shard_tables.divided_variables import DividedVariables
+from graph_opt.passes.shard_tables.sharded_variables import ShardedVariables
 from graph_opt.passes.translation import Translation
 
 # Attributes of graph_opt's own ops that passes set; all else of a user's node stays.
@@ -105,7 +105,7 @@ def texts_of(translation: Translation) -> Iterator[str]:
         elif isinstance(part, PipelinedNames):
             yield part.push
         else:
-            assert isinstance(part, DividedVariables), part
+            assert isinstance(part, ShardedVariables), part
 
 
 def comparable(translation: Translation) -> Translation:
@@ -159,7 +159,7 @@ def require_legal_rewrite(graph_def: Any, options: SessionOptions) -> Planned:
     results = [apply_to_graph_def(graph, *one.rewrites) for graph, one in zip(graphs, planned)]
     assert same(*map(without_defaults, results))
     assert comparable(planned[0].translation) == comparable(planned[1].translation)
-    divided = planned[0].translation.part(DividedVariables) is not None
+    divided = planned[0].translation.part(ShardedVariables) is not None
     require_kept(graph_def, results[0], divided)
     require_translation(planned[0].translation, require_legal(results[0], divided))
     require_report(planned[0].report)

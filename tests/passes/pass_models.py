@@ -79,7 +79,7 @@ def smart() -> Any:
 
 
 def sharding() -> Any:
-    """A config that divides all tables among ranks."""
+    """A config that shards all tables across ranks."""
     made = ConfigProto()
     options = made.graph_options.optimizer_options
     options.shard_tables = True
@@ -152,7 +152,7 @@ def branches_in_functions() -> None:
         tf.train.GradientDescentOptimizer(0.1).minimize(batch_models.branches(features))
 
 
-# Tables divided among ranks.
+# Tables sharded across ranks.
 
 
 @changed_by("shard_tables", sharding(), ranks=Ranks(0, 2, "group"))
@@ -239,7 +239,7 @@ def shared_tables_on_servers() -> None:
 
 
 @changed_by("exact_rows", exact.config(1, 1))
-def a_table_divided_among_ranks() -> None:
+def a_table_sharded_across_ranks() -> None:
     with communicating_through(InProcessGroup(2).transport(0)):
         inputs = exact.batches(2)
         table = exact_ranks.table("t", 4)

@@ -1,4 +1,4 @@
-"""For each refusal code of tables that are not divided among ranks, a small model that meets it."""
+"""For each refusal code of tables that are not sharded, a small model that meets it."""
 
 from __future__ import annotations
 

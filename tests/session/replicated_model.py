@@ -1,7 +1,7 @@
 """A model as Horovod scripts train it, by ranks that are threads of one process.
 
 Slices are gathered by a function that has the name of Horovod's op, so that no Horovod is needed.
-Where tables are divided nothing calls it.
+Where tables are sharded nothing calls it.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def on_ranks(work: Callable[[InProcessTransport], Any], ranks: int = 2) -> List[
 
 
 def parts(session: Any) -> Dict[str, Dict[int, np.ndarray]]:
-    """This rank's rows of each divided variable, by name and key."""
+    """This rank's rows of each sharded variable, by name and key."""
     found = {}
     for variable in tf.global_variables():
         if hasattr(variable, "keyed_rows"):

@@ -1,4 +1,4 @@
-"""A model of two dynamic tables and a static one, divided among ranks; a program for each rank."""
+"""A model of two dynamic tables and a static one, sharded across ranks; a program for each rank."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from graph_opt.dynamic.options import DynamicTableOptions
 from graph_opt.dynamic.variable import DynamicTableVariable
 from graph_opt.embedding.lookup_ids import read_ids
 from graph_opt.ops.dynamic_table import BY_KEY, BY_KEY_1000, apply_to_keys
-from graph_opt.sharding.exchange import DividedTable, TableLookup, look_up
+from graph_opt.sharding.exchange import ShardedTable, TableLookup, look_up
 from graph_opt.sharding.horovod_transport import HorovodTransport, horovod
 from graph_opt.sharding.initializers import Drawn
 from graph_opt.sharding.key_placement import RowsByKey
@@ -65,7 +65,7 @@ def all_bags(step: int) -> Bags:
 
 
 class Tables:
-    """Two dynamic tables and a static one, divided among the ranks."""
+    """Two dynamic tables and a static one, sharded across the ranks."""
 
     def __init__(self, transport: Transport) -> None:
         self.transport = transport
@@ -78,9 +78,9 @@ class Tables:
         )
         size = transport.size
         self.divided = [
-            DividedTable("users", self.users, RowsByKey(size, BY_KEY_1000), DIM),
-            DividedTable("items", self.items, RowsByKey(size, BY_KEY), DIM + 2),
-            DividedTable("places", self.places, rows, DIM),
+            ShardedTable("users", self.users, RowsByKey(size, BY_KEY_1000), DIM),
+            ShardedTable("items", self.items, RowsByKey(size, BY_KEY), DIM + 2),
+            ShardedTable("places", self.places, rows, DIM),
         ]
 
     @property

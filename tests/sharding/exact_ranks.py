@@ -1,4 +1,4 @@
-"""A model over divided tables that each rank trains, with exact rows ahead of time and without.
+"""A model over sharded tables that each rank trains, with exact rows ahead of time and without.
 
 As a program of each of two ranks of Horovod, it compares both.
 """
@@ -40,7 +40,7 @@ class RankRun(NamedTuple):
 
 
 def table(name: str, width: int, mode: Optional[str] = None, dtype: Any = np.float32) -> Any:
-    """A divided table."""
+    """A sharded table."""
     values = np.random.RandomState(width).uniform(-1, 1, [VOCABULARY, width])
     return sok.Variable(values.astype(dtype), mode=mode, name=name)
 

@@ -1,4 +1,4 @@
-"""A model over a table that is divided among ranks, whose steps can be made to fail."""
+"""A model over a table that is sharded across ranks, whose steps can be made to fail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A program for each of two ranks of Horovod: an Estimator with prefetched divided tables."""
+"""A program for each of two ranks of Horovod: an Estimator with prefetched sharded tables."""
 
 from __future__ import annotations
 

@@ -15,9 +15,9 @@ from graph_opt.sharding.placement import (
     Slice,
     TablePlacement,
     by_columns,
-    divided,
     on_rank,
     replicated,
+    sharded,
 )
 from graph_opt.sharding.transport import Transport
 from tests.ops.exchange_ranks import (
@@ -112,8 +112,8 @@ def _all_placements(size: int, dtype: str) -> Placed:
     shape = (13, 5)
     uneven = BlockRows([9] + [0] * (size - 2) + [4]) if size > 1 else BlockRows([13])
     placements = [
-        divided("mod", shape, size),
-        divided("div", shape, size, "div"),
+        sharded("mod", shape, size),
+        sharded("div", shape, size, "div"),
         on_rank("rank", shape, size, size - 1),
         by_columns("columns", shape, size, [0, size - 1]),
         replicated("replicated", shape, size),

@@ -1,4 +1,4 @@
-"""A model over divided tables that each rank trains on batches of its own, with prefetch."""
+"""A model over sharded tables that each rank trains on batches of its own, with prefetch."""
 
 from __future__ import annotations
 

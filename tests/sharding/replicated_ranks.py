@@ -71,8 +71,8 @@ def train(way: str, optimizer: str, fuse: bool) -> List[np.ndarray]:
         return trained
 
 
-def train_divided(way: str, optimizer: str, stock: Sequence[np.ndarray]) -> None:
-    """Divides the tables of the same script, and requires the rows of whole ones."""
+def train_sharded(way: str, optimizer: str, stock: Sequence[np.ndarray]) -> None:
+    """Shards the tables of the same script, and requires the rows of whole ones."""
     options = config()
     options.graph_options.optimizer_options.shard_tables = True
     options.graph_options.optimizer_options.shard_tables_options.min_table_bytes = 1
@@ -82,7 +82,7 @@ def train_divided(way: str, optimizer: str, stock: Sequence[np.ndarray]) -> None
             model.train(session, STEPS, horovod().rank())
             report = graph_opt.session_reports()[-1].report
             divided = [] if way in NOT_SUMMED else sorted(TABLES)
-            assert sorted(one.name for one in report.divided) == divided, (way, str(report))
+            assert sorted(one.name for one in report.sharded) == divided, (way, str(report))
             if not divided:
                 return
             steps = ArraySteps(session)
@@ -147,7 +147,7 @@ def main() -> None:
         optimizer = "adam" if way.startswith("DistributedOptimizer") else "adagrad"
         stock = train(way, optimizer, fuse=False)
         require_equal(train(way, optimizer, fuse=True), stock)
-        train_divided(way, optimizer, stock)
+        train_sharded(way, optimizer, stock)
     # The collectives are the same: a rank that fuses meets one that does not.
     # (With functions, TensorFlow numbers them in the order of each rank's graph.)
     tf.disable_control_flow_v2()

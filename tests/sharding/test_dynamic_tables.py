@@ -12,7 +12,7 @@ from graph_opt.dynamic.keyed_rows import DynamicRows
 from graph_opt.dynamic.options import CounterAdmission
 from graph_opt.dynamic.variable import DynamicTableVariable
 from graph_opt.embedding.lookup_ids import read_ids
-from graph_opt.sharding.exchange import DividedTable, TableLookup, look_up
+from graph_opt.sharding.exchange import ShardedTable, TableLookup, look_up
 from graph_opt.sharding.in_process import run_ranks
 from graph_opt.sharding.key_placement import RowsByKey
 from graph_opt.sharding.transport import OneRank, Transport
@@ -45,7 +45,7 @@ def test_ranks_of_horovod_have_the_same_numbers(num_ranks: int) -> None:
 
 
 def lookup_of(table: Any, transport: Transport, keys: Any, insert: Any = True) -> TableLookup:
-    divided = DividedTable("users", table, RowsByKey(transport.size), DIM)
+    divided = ShardedTable("users", table, RowsByKey(transport.size), DIM)
     ids = tf.RaggedTensor.from_tensor(tf.constant(keys, tf.int64))
     return TableLookup(divided, read_ids(0, ids, None), "sum", insert)
 

@@ -1,4 +1,4 @@
-"""Exact rows of tables that ranks divide: the numbers of a training without prefetch."""
+"""Exact rows of sharded tables: the numbers of a training without prefetch."""
 
 from __future__ import annotations
 

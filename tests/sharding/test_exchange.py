@@ -11,15 +11,15 @@ from hypothesis import given
 
 from graph_opt.compat import tf
 from graph_opt.embedding.lookup_ids import read_ids
-from graph_opt.sharding.exchange import DividedTable, TableLookup, look_up
+from graph_opt.sharding.exchange import ShardedTable, TableLookup, look_up
 from graph_opt.sharding.in_process import run_ranks
 from graph_opt.sharding.placement import (
     ModRows,
     TablePlacement,
     by_columns,
-    divided,
     on_rank,
     replicated,
+    sharded,
 )
 from graph_opt.sharding.transport import OneRank
 from tests.example_share import example_share
@@ -37,7 +37,7 @@ def placement_of(draw: Any, name: str, shape: Tuple[int, int], size: int) -> Tab
         return by_columns(name, shape, size, owners)
     if kind == "replicated":
         return replicated(name, shape, size)
-    return divided(name, shape, size, kind)
+    return sharded(name, shape, size, kind)
 
 
 @st.composite
@@ -115,9 +115,9 @@ def test_a_table_of_another_group_or_shape_is_named() -> None:
         ids = read_ids(0, tf.constant([1]), None)
         part = tf.Variable(tf.zeros([3, 2]))
         for table, message in (
-            (DividedTable("users", part, ModRows(6, 2), 2), "'users' is divided among 2 ranks"),
+            (ShardedTable("users", part, ModRows(6, 2), 2), "'users' is sharded across 2 ranks"),
             (
-                DividedTable("users", part, ModRows(6, 1), 2),
+                ShardedTable("users", part, ModRows(6, 1), 2),
                 r"'users' on rank 0 has shape \(3, 2\)",
             ),
         ):

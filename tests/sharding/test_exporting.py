@@ -1,4 +1,4 @@
-"""SavedModels of divided tables: TensorFlow alone loads and serves them, whole."""
+"""SavedModels of sharded tables: TensorFlow alone loads and serves them, whole."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from graph_opt.export.users_graph import is_ours
 from graph_opt.sharding.exchange import TableLookup, look_up, table_of
 from graph_opt.sharding.exporting import export_saved_model
 from graph_opt.sharding.in_process import run_ranks
-from graph_opt.sharding.placement import by_columns, divided
+from graph_opt.sharding.placement import by_columns, sharded
 from graph_opt.sharding.transport import OneRank, Transport
 from graph_opt.sok.communication import communicating_through
 from tests.forked_programs import run_forked
@@ -55,7 +55,7 @@ def scores_of(words: tf.Tensor, transport: Transport) -> tf.Tensor:
     users = sok.Variable(USERS, name="users", mode="localized:{}".format(size - 1))
     pooled = sok.lookup_sparse([items, users], [bags, bags], [weights, weights], ["sum", "mean"])
     wide = by_columns("wide", (5, 4), size, [0, size - 1])
-    blocks = divided("blocks", (11, 2), size, "div")
+    blocks = sharded("blocks", (11, 2), size, "div")
     looked_up = []
     for placement, values in ((wide, WIDE), (blocks, ITEMS)):
         parts = [

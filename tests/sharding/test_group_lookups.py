@@ -1,4 +1,4 @@
-"""Group lookups find the rows of divided tables on other ranks."""
+"""Group lookups find the rows of sharded tables on other ranks."""
 
 from __future__ import annotations
 

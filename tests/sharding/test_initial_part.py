@@ -1,4 +1,4 @@
-"""Initializers of every kind: a table starts the same however it is divided."""
+"""Initializers of every kind: a table starts the same however it is sharded."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from graph_opt.compat import tf
 from graph_opt.sharding import initial_part as module
 from graph_opt.sharding.in_process import run_ranks
 from graph_opt.sharding.initial_part import initial_part
-from graph_opt.sharding.placement import TablePlacement, by_columns, divided, on_rank
+from graph_opt.sharding.placement import TablePlacement, by_columns, on_rank, sharded
 from graph_opt.sharding.transport import OneRank, Transport
 from graph_opt.sok.communication import communicating_through
 
@@ -41,8 +41,8 @@ def joined(initializer: Any, placement: TablePlacement, num_ranks: int) -> np.nd
 
 def placements(num_ranks: int) -> List[TablePlacement]:
     return [
-        divided("table", SHAPE, num_ranks),
-        divided("table", SHAPE, num_ranks, "div"),
+        sharded("table", SHAPE, num_ranks),
+        sharded("table", SHAPE, num_ranks, "div"),
         on_rank("table", SHAPE, num_ranks, num_ranks - 1),
         by_columns("table", SHAPE, num_ranks, [0, num_ranks - 1]),
     ]
@@ -54,7 +54,7 @@ def test_a_function_starts_the_same_rows_on_any_number_of_ranks(
 ) -> None:
     monkeypatch.setattr(module, "MOST_ELEMENTS", most_elements)
     for initializer in (drawn_by_a_function, "uniform", tf.keras.initializers.RandomNormal()):
-        alone = joined(initializer, divided("table", SHAPE, 1), 1)
+        alone = joined(initializer, sharded("table", SHAPE, 1), 1)
         assert len(np.unique(alone)) == alone.size
         for placement in placements(3):
             np.testing.assert_array_equal(joined(initializer, placement, 3), alone)
@@ -74,7 +74,7 @@ def test_an_initializer_of_the_whole_table_gives_each_rank_its_rows() -> None:
 
 
 def test_another_shape_is_named() -> None:
-    part = divided("users", SHAPE, 2).slices[0]
+    part = sharded("users", SHAPE, 2).slices[0]
     with tf.Graph().as_default(), pytest.raises(ValueError, match="'users' returned shape"):
         initial_part(lambda shape, dtype: tf.zeros([2, 4]), part, 0, 4, tf.float32, "users")
 

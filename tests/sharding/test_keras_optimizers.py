@@ -1,4 +1,4 @@
-"""Divided tables trained by Keras' own optimizers, as those of one process."""
+"""Sharded tables trained by Keras' own optimizers, as those of one process."""
 
 from __future__ import annotations
 

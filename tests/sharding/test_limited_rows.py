@@ -1,4 +1,4 @@
-"""Rows of tables that ranks divide miss as many updates as their tables' limits allow."""
+"""Rows of sharded tables miss as many updates as their tables' limits allow."""
 
 from __future__ import annotations
 

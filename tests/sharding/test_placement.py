@@ -69,7 +69,7 @@ def test_ints_and_arrays_are_placed_alike(
 def test_shares_differ_by_one_row_at_most_and_earlier_ranks_have_more(
     rule: str, num_rows: int, num_ranks: int
 ) -> None:
-    part = placement.divided("table", (num_rows, 3), num_ranks, rule).slices[0]
+    part = placement.sharded("table", (num_rows, 3), num_ranks, rule).slices[0]
     shares = [part.shape_on(rank)[0] for rank in range(num_ranks)]
     assert sum(shares) == num_rows
     assert sorted(shares, reverse=True) == shares and shares[0] - shares[-1] <= 1
@@ -78,7 +78,7 @@ def test_shares_differ_by_one_row_at_most_and_earlier_ranks_have_more(
 @pytest.mark.parametrize("rule", ["mod", "div"])
 @pytest.mark.parametrize("num_rows, num_ranks", [(11, 3), (12, 4), (7, 5)])
 def test_rows_are_where_tensorflow_looks_for_them(rule: str, num_rows: int, num_ranks: int) -> None:
-    rows = placement.divided("table", (num_rows, 1), num_ranks, rule).slices[0].rows
+    rows = placement.sharded("table", (num_rows, 1), num_ranks, rule).slices[0].rows
     with tf.Graph().as_default(), tf.Session() as session:
         shards = [tf.constant(rows.keys(rank)[:, np.newaxis]) for rank in range(num_ranks)]
         found = tf.nn.embedding_lookup(shards, np.arange(num_rows), partition_strategy=rule)
@@ -115,9 +115,9 @@ def test_a_replicated_table_is_whole_on_each_rank() -> None:
 @pytest.mark.parametrize(
     "make, message",
     [
-        (lambda: placement.divided("t", (5, 2), 2, "modulo"), "no rows rule 'modulo'"),
-        (lambda: placement.divided("t", (-1, 2), 2), "-1 rows"),
-        (lambda: placement.divided("t", (5, 2), 0), "0 ranks"),
+        (lambda: placement.sharded("t", (5, 2), 2, "modulo"), "no rows rule 'modulo'"),
+        (lambda: placement.sharded("t", (-1, 2), 2), "-1 rows"),
+        (lambda: placement.sharded("t", (5, 2), 0), "0 ranks"),
         (lambda: placement.on_rank("t", (5, 2), 2, 2), "no rank 2 among 2 ranks"),
         (lambda: placement.by_columns("t", (5, 2), 2, [0, 1, 0]), "2 columns; 3 slices"),
     ],

@@ -1,4 +1,4 @@
-"""Prefetched lookups in divided tables: ranks stay together, whatever one of them meets."""
+"""Prefetched lookups in sharded tables: ranks stay together, whatever one of them meets."""
 
 from __future__ import annotations
 

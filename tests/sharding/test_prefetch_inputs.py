@@ -1,4 +1,4 @@
-"""Where the batches of prefetched lookups in divided tables may come from."""
+"""Where the batches of prefetched lookups in sharded tables may come from."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.sharding.prefetched_ranks import (
 
 
 def pooled_users(ids: Any) -> Any:
-    """Rows of a table that is divided among ranks."""
+    """Rows of a table that is sharded across ranks."""
     rows = np.arange(USERS * WIDTH, dtype=np.float32).reshape(USERS, WIDTH)
     return sok.lookup_sparse(sok.Variable(rows, name="users"), ids_of(ids), combiners="sum")
 

@@ -16,4 +16,4 @@ def test_fused_ranks_train_as_stock_ones_do() -> None:
 @pytest.mark.slow
 @NEEDS_HOROVOD
 def test_tables_stay_whole_where_horovod_does_not_gather_all_slices() -> None:
-    check_all_done(2, "tests.sharding.undivided_ranks")
+    check_all_done(2, "tests.sharding.unsharded_ranks")

@@ -1,4 +1,4 @@
-"""What a saver of divided tables says when it cannot save or restore them."""
+"""What a saver of sharded tables says when it cannot save or restore them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tf.train.Saver` with divided tables: whole tables, whichever rank calls it, for any number."""
+"""`tf.train.Saver` with sharded tables: whole tables, whichever rank calls it, for any number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checkpoints of dynamic tables that are divided among ranks."""
+"""Checkpoints of dynamic tables that are sharded across ranks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Updates of tables that are divided among ranks, fused by a session of graph_opt's."""
+"""Updates of tables that are sharded across ranks, fused by a session of graph_opt's."""
 
 from __future__ import annotations
 

@@ -175,7 +175,7 @@ def _check(ways: Ways, strategy: Any, whole: Whole, folder: str) -> None:
         types = [node.op for node in graph_opt.running_graph_def(graph).node]
         exchanges = sum(one.endswith("ExchangeGather") for one in types)
         assert exchanges == 1 or ways.in_conditionals, exchanges
-        assert len(graph_opt.session_reports()[-1].report.divided) == 5
+        assert len(graph_opt.session_reports()[-1].report.sharded) == 5
     if strategy.rank == 0:
         reader = tf.train.load_checkpoint(folder)
         for name, value in whole.variables.items():

@@ -140,7 +140,7 @@ def test_losses_may_be_divided_by_what_all_ranks_have() -> None:
 
 
 @pytest.mark.parametrize("minimize", [minimized, clipped, by_hand])
-def test_sums_of_divided_tables_become_averages_once(minimize: Minimize) -> None:
+def test_sums_of_sharded_tables_become_averages_once(minimize: Minimize) -> None:
     def work(transport: InProcessTransport) -> Any:
         with rank_of(transport):
             table = sok.Variable(np.zeros([2, 1], np.float32), name="table")

@@ -1,1 +1,1 @@
-"""Divides large tables of an unmodified Horovod script among its ranks."""
+"""Shards large tables of an unmodified Horovod script across its ranks."""

@@ -15,7 +15,7 @@ from graph_opt.sharding.placement import RowsRule
 
 
 class TableRefusal(Refusal):
-    """Why the rows of one table can not be exchanged beside those of the others.
+    """Why the rows of one table cannot be exchanged beside those of the others.
 
     Attributes:
       table: Name of the variable.
@@ -71,7 +71,7 @@ class ExchangedTable(NamedTuple):
 
     Attributes:
       exchangeable: How.
-      rows: How its rows are divided.
+      rows: How its rows are sharded.
     """
 
     exchangeable: ExchangeableTable

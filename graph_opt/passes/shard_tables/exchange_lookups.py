@@ -1,4 +1,4 @@
-"""Replaces the lookups of divided tables by exchanges, and what Horovod gathers by their gradients.
+"""Replaces the lookups of sharded tables by exchanges, and what Horovod gathers by their gradients.
 
     before   ids -> lookup -> rows          slices of this rank -> HorovodAllgather -> update
     after    ids -> exchange -> rows        gradients of rows -> exchange ------------> update
@@ -28,8 +28,8 @@ from graph_opt.passes.shard_tables.exchange_groups import (
     exchanges,
 )
 from graph_opt.passes.shard_tables.exchange_nodes import (
-    DividedTable,
     ExchangeNodes,
+    TablePart,
     as_dtype,
     joined_slices,
 )
@@ -60,7 +60,7 @@ def exchange_lookups(
       options: The session's options.
 
     Raises:
-      TableRefusal: Rows of a table can not be exchanged beside those of the others.
+      TableRefusal: Rows of a table cannot be exchanged beside those of the others.
     """
     view = state.view
     found = [
@@ -114,9 +114,9 @@ class _Writing:
         return self._edits.rewrite(self._nodes.nodes)
 
     def _write(self, exchange: Exchange, name: str) -> None:
-        divided = {one.name: DividedTable(one.exchangeable.table, one.rows) for one in self._tables}
+        sharded = {one.name: TablePart(one.exchangeable.table, one.rows) for one in self._tables}
         device = self._view.device(exchange.lookups[0].member.candidate.lookup.output.node)
-        nodes = ExchangeNodes(self._nodes, exchange, divided, self._messages, name, device)
+        nodes = ExchangeNodes(self._nodes, exchange, sharded, self._messages, name, device)
         forward = nodes.write_lookup()
         writer = self._nodes.writer("result", device)
         for lookup, pooled in zip(exchange.lookups, forward.combine.outputs("pooled")):

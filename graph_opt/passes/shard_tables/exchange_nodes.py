@@ -28,12 +28,12 @@ _INT64 = tf.int64.as_datatype_enum
 _HEADER = np.zeros([2], np.int64)  # of a rank that has a batch; `message_header.h`
 
 
-class DividedTable(NamedTuple):
+class TablePart(NamedTuple):
     """A table of which this rank has a part.
 
     Attributes:
       table: The variable as the user made it.
-      rows: How its rows are divided.
+      rows: How its rows are sharded.
     """
 
     table: Table
@@ -76,7 +76,7 @@ class ExchangeNodes:
         self,
         nodes: GroupNodes,
         exchange: Exchange,
-        tables: Dict[str, DividedTable],
+        tables: Dict[str, TablePart],
         messages: Messages,
         name: str,
         device: str,

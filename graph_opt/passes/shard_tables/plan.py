@@ -1,6 +1,6 @@
-"""Chooses the tables that are divided among ranks, and says why others are not.
+"""Chooses the tables that are sharded across ranks, and says why others are not.
 
-A table can be divided if ranks can exchange its rows and their gradients, and if nothing else reads
+A table can be sharded if ranks can exchange its rows and their gradients, and if nothing else reads
 it, or a slot of it, whole. Of those, the options choose by size, by a budget, and by name.
 """
 
@@ -30,15 +30,15 @@ class Candidate(NamedTuple):
       table: The table.
       lookups: What reads its rows.
       slots: Its slots, as far as they are known.
-      divided: The table as it would be divided; None if it can not be.
+      sharded: The table as it would be sharded; None if it cannot be.
       known: Nodes that look rows up in it or update it or its slots.
-      refusal: Why it can not be divided.
+      refusal: Why it cannot be sharded.
     """
 
     table: Table
     lookups: Tuple[Lookup, ...]
     slots: Tuple[str, ...] = ()
-    divided: Optional[ShardedTable] = None
+    sharded: Optional[ShardedTable] = None
     known: FrozenSet[str] = frozenset()
     refusal: Optional[Refusal] = None
 
@@ -50,10 +50,10 @@ class Candidate(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """What is divided.
+    """What is sharded.
 
     Attributes:
-      chosen: The tables to divide.
+      chosen: The tables to shard.
       others: Those that stay whole.
     """
 
@@ -62,8 +62,8 @@ class Plan:
 
     @property
     def tables(self) -> Tuple[ShardedTable, ...]:
-        """The tables to divide."""
-        return tuple(one.divided for one in self.chosen if one.divided is not None)
+        """The tables to shard."""
+        return tuple(one.sharded for one in self.chosen if one.sharded is not None)
 
 
 def plan_tables(view: GraphView, options: ShardTablesOptions, ranks: Ranks) -> Plan:
@@ -72,7 +72,7 @@ def plan_tables(view: GraphView, options: ShardTablesOptions, ranks: Ranks) -> P
     Args:
       view: The graph, after `fold_conditionals`.
       options: What was asked for.
-      ranks: Among which they are divided.
+      ranks: Among which they are sharded.
     """
     return _chosen([_candidate(view, one, ranks) for one in _looked_up(view)], options, ranks)
 
@@ -80,7 +80,7 @@ def plan_tables(view: GraphView, options: ShardTablesOptions, ranks: Ranks) -> P
 def plan_without(
     plan: Plan, table: str, refusal: Refusal, options: ShardTablesOptions, ranks: Ranks
 ) -> Plan:
-    """Chooses again, once it is known that a table can not be divided.
+    """Chooses again, once it is known that a table cannot be sharded.
 
     Args:
       plan: What was chosen before.
@@ -90,7 +90,7 @@ def plan_without(
       ranks: As for `plan_tables`.
     """
     candidates = [
-        one._replace(divided=None, refusal=refusal) if one.table.name == table else one
+        one._replace(sharded=None, refusal=refusal) if one.table.name == table else one
         for one in (*plan.chosen, *plan.others)
     ]
     return _chosen(candidates, options, ranks)
@@ -142,8 +142,8 @@ def _candidate(view: GraphView, found: _LookedUp, ranks: Ranks) -> Candidate:
         return plain._replace(refusal=refusal)
     assert found.table.shape is not None and found.table.shape[0] is not None
     rows = ModRows(found.table.shape[0], ranks.size)
-    divided = ShardedTable(found.table, found.lookups, update, slots, rows, ranks.rank)
-    return plain._replace(divided=divided, known=known)
+    sharded = ShardedTable(found.table, found.lookups, update, slots, rows, ranks.rank)
+    return plain._replace(sharded=sharded, known=known)
 
 
 def _require_rows(table: Table) -> None:
@@ -188,8 +188,8 @@ def _require_nothing_whole(
 def _wanted(
     candidates: Sequence[Candidate], options: ShardTablesOptions, ranks: Ranks
 ) -> FrozenSet[str]:
-    """Names of the tables to divide."""
-    able = [one for one in candidates if one.divided is not None]
+    """Names of the tables to shard."""
+    able = [one for one in candidates if one.sharded is not None]
     named = {one.table.name for one in able if one.table.name in options.tables}
     if options.only_marked:
         return frozenset(named)

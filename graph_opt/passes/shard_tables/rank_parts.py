@@ -20,13 +20,13 @@ from graph_opt.graph.op_call import Tensor, attribute_value
 from graph_opt.graph.rewrite import OUTPUT_SHAPES, Rewrite
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.passes.node_writer import NodeWriter
-from graph_opt.passes.shard_tables.divided_variables import DividedVariable
 from graph_opt.passes.shard_tables.initial_values import Drawn, drawn, one_number
+from graph_opt.passes.shard_tables.sharded_variables import ShardedVariable
 from graph_opt.passes.shard_tables.variable_uses import VariableUses, variable_uses
 
 _INT64 = tf.int64.as_datatype_enum
-_DIVIDED = (
-    "'{}' is divided among {} ranks, of which this one has {} of {} rows: it can not be read whole "
+_SHARDED = (
+    "'{}' is sharded across {} ranks, of which this one has {} of {} rows: it cannot be read whole "
     "by a node that was added after the session's first run"
 )
 _RESTORES = frozenset(["RestoreV2", "RestoreSlice", "Restore"])
@@ -43,7 +43,7 @@ class RankParts:
         which gives other numbers than TensorFlow's; 0 for no limit.
 
     Attributes:
-      fed, unread, values, assigned: As in `DividedVariables`.
+      fed, unread, values, assigned: As in `ShardedVariables`.
       redrawn: The variables with other initial values than TensorFlow's.
       made_whole: Those of more bytes than `memory_budget_bytes` whose initial values every rank
         makes whole, as their distribution is not known.
@@ -67,7 +67,7 @@ class RankParts:
         """What was collected."""
         return self._edits.rewrite(self._nodes)
 
-    def divide(self, variable: DividedVariable, known: AbstractSet[str]) -> None:
+    def shard(self, variable: ShardedVariable, known: AbstractSet[str]) -> None:
         """Makes a variable this rank's part of what it was.
 
         Args:
@@ -85,8 +85,8 @@ class RankParts:
                 self._set(tensor.node, OUTPUT_SHAPES, attribute_value([local], "list(shape)"))
         self._change_uses(writer, variable, uses)
 
-    def change_new_uses(self, variable: DividedVariable, new: AbstractSet[str]) -> None:
-        """Changes what uses a variable that was divided before.
+    def change_new_uses(self, variable: ShardedVariable, new: AbstractSet[str]) -> None:
+        """Changes what uses a variable that was sharded before.
 
         Args:
           variable: The variable.
@@ -97,13 +97,13 @@ class RankParts:
         for name in dict.fromkeys(use.consumer for use in uses.others):
             self._edits.wait(name, variable.whole)
 
-    def _writer(self, variable: DividedVariable) -> NodeWriter:
+    def _writer(self, variable: ShardedVariable) -> NodeWriter:
         writer = NodeWriter(self._view, variable.scope, self._view.device(variable.name))
         writer.nodes = self._nodes
         return writer
 
     def _change_uses(
-        self, writer: NodeWriter, variable: DividedVariable, uses: VariableUses
+        self, writer: NodeWriter, variable: ShardedVariable, uses: VariableUses
     ) -> None:
         for tensor in uses.values:
             if not (variable.is_resource and tensor.node == variable.name):
@@ -121,7 +121,7 @@ class RankParts:
         for shape in uses.shapes:
             self._answer_shape(writer, variable, shape)
 
-    def _write_keys(self, writer: NodeWriter, variable: DividedVariable) -> None:
+    def _write_keys(self, writer: NodeWriter, variable: ShardedVariable) -> None:
         rows = variable.rows.keys(variable.rank, 0, 2)
         first = int(rows[0]) if len(rows) else 0
         step = int(rows[1] - rows[0]) if len(rows) > 1 else 1
@@ -133,13 +133,13 @@ class RankParts:
         keys = writer.call("keys/range", "Range", **numbers).result
         writer.call("keys", "PlaceholderWithDefault", input=keys, shape=(None,))
 
-    def _write_whole(self, writer: NodeWriter, variable: DividedVariable) -> None:
+    def _write_whole(self, writer: NodeWriter, variable: ShardedVariable) -> None:
         table, at = TensorRef(variable.name, 0), ["loc:@" + variable.name]
         if variable.is_resource:
             writer.call("value", "ReadVariableOp", _class=at, resource=table, dtype=variable.dtype)
         else:
             writer.call("value", "Identity", _class=at, input=table)
-        text = _DIVIDED.format(
+        text = _SHARDED.format(
             variable.name, variable.rows.num_ranks, variable.local_rows, variable.shape[0]
         )
         name = variable.whole[len(variable.scope) + 1 :]
@@ -153,7 +153,7 @@ class RankParts:
         )
 
     def _part(
-        self, writer: NodeWriter, variable: DividedVariable, assign: str, whole: TensorRef
+        self, writer: NodeWriter, variable: ShardedVariable, assign: str, whole: TensorRef
     ) -> str:
         """A tensor with this rank's rows of one with all."""
         view, scope = self._view, "of/" + assign
@@ -181,7 +181,7 @@ class RankParts:
         return gather.name
 
     def _filled(
-        self, writer: NodeWriter, variable: DividedVariable, scope: str, value: Tensor
+        self, writer: NodeWriter, variable: ShardedVariable, scope: str, value: Tensor
     ) -> str:
         keys = Tensor(variable.keys, _INT64)
         size = writer.call(scope + "/size", "Size", input=keys).result
@@ -190,7 +190,7 @@ class RankParts:
         return writer.call(scope + "/rows", "Fill", dims=dims, value=value).name
 
     def _drawn(
-        self, writer: NodeWriter, variable: DividedVariable, scope: str, found: Drawn
+        self, writer: NodeWriter, variable: ShardedVariable, scope: str, found: Drawn
     ) -> str:
         rows = writer.call(
             scope + "/rows",
@@ -220,7 +220,7 @@ class RankParts:
         self._last = gather
         self._earlier.update(made_of)
 
-    def _answer_shape(self, writer: NodeWriter, variable: DividedVariable, name: str) -> None:
+    def _answer_shape(self, writer: NodeWriter, variable: ShardedVariable, name: str) -> None:
         """Makes what asks for the shape of the variable get that of the whole."""
         op = self._view.op(name)
         dtype = self._view.dtypes(name)

@@ -1,4 +1,4 @@
-"""Divides large tables of an unmodified Horovod script among its ranks.
+"""Shards large tables of an unmodified Horovod script across its ranks.
 
     before   every rank: table [V, D], lookups, allgather of slices, update
     after    rank r: rows r, r + N, ... of table and slots; exchange of rows, update of these
@@ -10,7 +10,7 @@ all ranks' gradients of the rows that this rank has. Other passes then find exch
 The variable and its slots keep their nodes and get another shape. In a live graph static shapes
 stay those of the whole table, since TensorFlow infers them once; sessions infer their own. Savers,
 broadcasts that are added later and fetches know from `keyed_rows`, which the user's variables get,
-that each rank has a part (`session/features/divided_tables.py`).
+that each rank has a part (`session/features/sharded_tables.py`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from graph_opt.config.options import Ranks, SessionOptions, ShardTablesOptions
 from graph_opt.graph.refusal import Refusal
 from graph_opt.passes.pass_state import PassState
 from graph_opt.passes.shard_tables.conditionals import fold_conditionals
-from graph_opt.passes.shard_tables.divide_variables import divide_variables
 from graph_opt.passes.shard_tables.exchange_groups import TableRefusal
 from graph_opt.passes.shard_tables.exchange_lookups import exchange_lookups
 from graph_opt.passes.shard_tables.messages import (
@@ -31,22 +30,23 @@ from graph_opt.passes.shard_tables.messages import (
     Messages,
 )
 from graph_opt.passes.shard_tables.plan import Candidate, Plan, plan_tables, plan_without
+from graph_opt.passes.shard_tables.shard_variables import shard_variables
 from graph_opt.reporting.outcomes import TableOutcome
 from graph_opt.reporting.tables import counted
 
 _NO_RANKS = (
-    "no table is divided: the process is not one of several ranks (call horovod.tensorflow.init() "
+    "no table is sharded: the process is not one of several ranks (call horovod.tensorflow.init() "
     "before the session's first run, and start ranks with horovodrun or graph-opt run -np)"
 )
-_ONE_RANK = "no table is divided: there is one rank"
+_ONE_RANK = "no table is sharded: there is one rank"
 _ELASTIC = (
-    "no table is divided: Horovod is elastic, and rows of ranks that may come and go would be lost"
+    "no table is sharded: Horovod is elastic, and rows of ranks that may come and go would be lost"
 )
 _NOT_FOUND = "shard_tables_options.tables has '{}', but no lookup reads a variable of this name"
-_NOT_ABLE = "table '{}' was to be divided and stays whole on every rank ({})"
+_NOT_ABLE = "table '{}' was to be sharded and stays whole on every rank ({})"
 _OVER_BUDGET = (
     "the tables of a rank take {} bytes, more than shard_tables_options.memory_budget_bytes: what "
-    "is left can not be divided"
+    "is left cannot be sharded"
 )
 _MADE_WHOLE = (
     "every rank makes all initial values of '{}' before it takes its rows, which exceeds "
@@ -60,7 +60,7 @@ _REDRAWN = (
 
 
 def shard_tables(state: PassState, options: SessionOptions) -> PassState:
-    """Divides the tables that the options choose, if the process is one of several ranks."""
+    """Shards the tables that the options choose, if the process is one of several ranks."""
     wanted, ranks = options.shard_tables, options.ranks
     if wanted is None:
         return state
@@ -72,19 +72,19 @@ def shard_tables(state: PassState, options: SessionOptions) -> PassState:
     plan, exchanged = _exchanged(folded, plan, wanted, ranks, options)
     if exchanged is None:
         return _reported(state, plan, wanted, ranks)
-    known = [(one.divided, one.known) for one in plan.chosen if one.divided is not None]
-    divided = divide_variables(exchanged, known, wanted.memory_budget_bytes)
-    translation = divided.state.translation.with_part(divided.variables)
-    done = dataclasses.replace(divided.state, translation=translation)
-    warnings = tuple(map(_MADE_WHOLE.format, divided.made_whole))
+    known = [(one.sharded, one.known) for one in plan.chosen if one.sharded is not None]
+    sharded = shard_variables(exchanged, known, wanted.memory_budget_bytes)
+    translation = sharded.state.translation.with_part(sharded.variables)
+    done = dataclasses.replace(sharded.state, translation=translation)
+    warnings = tuple(map(_MADE_WHOLE.format, sharded.made_whole))
     done = done.reporting(warnings=(*done.report.warnings, *warnings))
-    if divided.redrawn:
-        done = done.reporting(_REDRAWN.format(counted(len(divided.redrawn), "variable")))
+    if sharded.redrawn:
+        done = done.reporting(_REDRAWN.format(counted(len(sharded.redrawn), "variable")))
     return _reported(done, plan, wanted, ranks)
 
 
 def _why_not(ranks: Optional[Ranks]) -> str:
-    """Why nothing is divided among these; empty if nothing forbids it."""
+    """Why nothing is sharded across these; empty if nothing forbids it."""
     if ranks is None:
         return _NO_RANKS
     if ranks.elastic:
@@ -132,10 +132,10 @@ def _reported(
 
 def _outcome(candidate: Candidate, ranks: Optional[Ranks]) -> TableOutcome:
     """What became of a table; it stays whole without ranks."""
-    table, divided = candidate.table, candidate.divided
+    table, sharded = candidate.table, candidate.sharded
     here, rule = candidate.bytes, ""
-    if ranks is not None and divided is not None:
-        here = candidate.bytes // max(1, divided.rows.num_rows) * divided.local_rows
+    if ranks is not None and sharded is not None:
+        here = candidate.bytes // max(1, sharded.rows.num_rows) * sharded.local_rows
         rule = "row i on rank i % {}".format(ranks.size)
     refusal = candidate.refusal
     return TableOutcome(
@@ -151,7 +151,7 @@ def _outcome(candidate: Candidate, ranks: Optional[Ranks]) -> TableOutcome:
 
 
 def _is_news(candidate: Candidate, options: ShardTablesOptions) -> bool:
-    """Whether somebody may have expected the table to be divided."""
+    """Whether somebody may have expected the table to be sharded."""
     if candidate.table.name in options.tables:
         return True
     if options.only_marked or candidate.refusal is None:
@@ -166,8 +166,8 @@ def _warnings(plan: Plan, options: ShardTablesOptions, outcomes: List[TableOutco
         refusal: Optional[Refusal] = known[name].refusal if name in known else None
         if refusal is not None:
             warnings.append(_NOT_ABLE.format(name, refusal))
-    divided = [one for one in outcomes if one.rule]
-    held = sum(one.bytes_here for one in divided) + sum(one.bytes for one in plan.others)
-    if 0 < options.memory_budget_bytes < held and divided:
+    sharded = [one for one in outcomes if one.rule]
+    held = sum(one.bytes_here for one in sharded) + sum(one.bytes for one in plan.others)
+    if 0 < options.memory_budget_bytes < held and sharded:
         warnings.append(_OVER_BUDGET.format(held))
     return warnings

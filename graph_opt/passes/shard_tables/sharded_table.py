@@ -1,4 +1,4 @@
-"""What the parts of this pass know of a table that is to be divided among ranks."""
+"""What the parts of this pass know of a table that is to be sharded across ranks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ShardedTable:
       lookups: All lookups in it, each of this table alone.
       update: How it is trained.
       slots: Names of the variable ops of the optimizer's slots, in the order of the update.
-      rows: How rows are divided among ranks.
+      rows: How rows are sharded across ranks.
       rank: Number of this rank.
     """
 
@@ -39,7 +39,7 @@ class ShardedTable:
     def width(self) -> int:
         """Number of columns."""
         shape = self.table.shape
-        assert shape is not None and shape[1] is not None, "only tables of known shape are divided"
+        assert shape is not None and shape[1] is not None, "only tables of known shape are sharded"
         return shape[1]
 
     @property
@@ -49,5 +49,5 @@ class ShardedTable:
 
     @property
     def variables(self) -> Tuple[str, ...]:
-        """Names of all variable ops that are divided: the table's and those of its slots."""
+        """Names of all variable ops that are sharded: the table's and those of its slots."""
         return (self.name, *self.slots)

@@ -168,7 +168,7 @@ def _trains(view: GraphView, forward: ForwardPart, name: str) -> bool:
 
 
 def _is_own_value(view: GraphView, assign: str, value: TensorRef) -> bool:
-    """Whether an Assign changes nothing, like a broadcast of a table that ranks divide."""
+    """Whether an Assign changes nothing, like a broadcast of a sharded table."""
     if view.op(value.node) == "ReadVariableOp":
         value = view.inputs(value.node)[0]
     return value.node == view.inputs(assign)[0].node

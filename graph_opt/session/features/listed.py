@@ -6,15 +6,15 @@ from typing import Any, Iterator, List, Tuple, Type
 
 from graph_opt.passes.translation import Translation
 from graph_opt.session.features.deferred_rows import DeferredRows
-from graph_opt.session.features.divided_tables import DividedTables
 from graph_opt.session.features.exact_rows import ExactRows
 from graph_opt.session.features.feature import Feature, StepHooks
 from graph_opt.session.features.micro_batches import MicroBatches
 from graph_opt.session.features.pipelined_steps import PipelinedSteps
 from graph_opt.session.features.sampling import SampledSteps
+from graph_opt.session.features.sharded_tables import ShardedTables
 
 FEATURES: Tuple[Type[Feature], ...] = (
-    DividedTables,
+    ShardedTables,
     DeferredRows,
     MicroBatches,
     PipelinedSteps,

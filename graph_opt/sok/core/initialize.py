@@ -51,8 +51,10 @@ def Init(  # noqa: N802 (SparseOperationKit's name)
     replicas = tf.distribute.get_strategy().num_replicas_in_sync
     if replicas > 1:
         raise RuntimeError(
-            "tf.distribute has {} replicas in this process, but tables are divided among processes "
-            "that Horovod starts: horovodrun -np {} python SCRIPT".format(replicas, replicas)
+            "tf.distribute has {} replicas in this process, but tables are sharded across "
+            "processes that Horovod starts: horovodrun -np {} python SCRIPT".format(
+                replicas, replicas
+            )
         )
     _start()
     _seeds[tf.get_default_graph()] = seed

@@ -13,7 +13,7 @@ _KEY_DTYPES = ("int64", "uint32")
 
 
 class EmbeddingLayer(tf.keras.layers.Layer):
-    """A Keras layer with a table that is divided among ranks; sizes are checked here.
+    """A Keras layer with a table that is sharded across ranks; sizes are checked here.
 
     Args:
       sizes: The layer's own sizes, by the names of its arguments.

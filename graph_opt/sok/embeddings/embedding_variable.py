@@ -7,8 +7,8 @@ from typing import Any, List, MutableMapping, Sequence, Tuple, Union
 
 from graph_opt.compat import tf
 from graph_opt.embedding.lookup_ids import read_ids
-from graph_opt.sharding.divided_variable import StaticVariable
 from graph_opt.sharding.exchange import TableLookup, look_up
+from graph_opt.sharding.sharded_variable import StaticVariable
 from graph_opt.sharding.transport_in_use import transport_in_use
 from graph_opt.sok.core.initialize import seed_of_tables
 from graph_opt.sok.distributed_variable import filter_variables, part_of_table
@@ -44,7 +44,7 @@ class EmbeddingVariable(StaticVariable):
           combiner: `sum`, `mean` or `sqrtn`.
           training: Not used: every key has its row.
         """
-        lookup = TableLookup(self.divided_table, read_ids(0, keys, None), combiner)
+        lookup = TableLookup(self.sharded_table, read_ids(0, keys, None), combiner)
         return look_up([lookup], self.transport)[0]
 
     def rows_of(self, keys: Any, training: Any) -> tf.Tensor:
@@ -54,7 +54,7 @@ class EmbeddingVariable(StaticVariable):
           keys: int64 [K].
           training: Not used: every key has its row.
         """
-        lookup = TableLookup(self.divided_table, read_ids(0, keys, None), "sum")
+        lookup = TableLookup(self.sharded_table, read_ids(0, keys, None), "sum")
         return look_up([lookup], self.transport)[0]
 
 
@@ -96,7 +96,7 @@ def embedding_variable(
 def split_embedding_variable_from_others(
     variables: Sequence[Any],
 ) -> Tuple[List[Any], List[Any]]:
-    """Separates tables that are divided among ranks from all other variables.
+    """Separates tables that are sharded across ranks from all other variables.
 
     Raises:
       ValueError: `variables` is neither a list nor a tuple.

@@ -81,7 +81,7 @@ class HashedVariable(RankTable):
         if training is not None:
             adds = tf.cast(training, tf.bool) if tf.is_tensor(training) else bool(training)
         ids = read_ids(0, keys, None)
-        return look_up([TableLookup(self.divided_table, ids, combiner, adds)], self.transport)[0]
+        return look_up([TableLookup(self.sharded_table, ids, combiner, adds)], self.transport)[0]
 
     def rows_of(self, keys: Any, training: Any) -> tf.Tensor:
         """[K, D]: the row of each key.

@@ -57,7 +57,7 @@ def scope(**options: Any) -> Iterator[_Context]:
 
 @contextlib.contextmanager
 def embedding_scope(**options: Any) -> Iterator[None]:
-    """In this block, tables are made that sessions divide among ranks, lookups included.
+    """In this block, tables are made that sessions shard across ranks, lookups included.
 
     Args:
       **options: HybridBackend's; they have no effect.

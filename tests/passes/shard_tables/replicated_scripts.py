@@ -1,4 +1,4 @@
-"""Graphs of Horovod scripts, run by ranks that are threads: as they are, and with divided tables.
+"""Graphs of Horovod scripts, run by ranks that are threads: as they are, and with sharded tables.
 
 A script's collectives are Identity nodes while it is built, so that it needs no Horovod. The pass
 sees Horovod's ops in their place, and what is left of them becomes messages within the process.
@@ -57,7 +57,7 @@ class Trained(NamedTuple):
 
     Attributes:
       fetched: Of each step.
-      variables: By name of the op; of divided ones, this rank's part.
+      variables: By name of the op; of sharded ones, this rank's part.
       state: The graph after the passes; None without them.
     """
 
@@ -105,7 +105,7 @@ def train(of: Script, ranks: int, steps: int) -> List[Trained]:
     )
 
 
-def train_divided(
+def train_sharded(
     of: Script,
     tables: Sequence[str],
     ranks: int,
@@ -113,14 +113,14 @@ def train_divided(
     config: Any = None,
     rule: Rule = ModRows,
 ) -> List[Trained]:
-    """Runs a script of which some tables are divided."""
+    """Runs a script of which some tables are sharded."""
     load_library()
 
     def work(transport: InProcessTransport) -> Trained:
-        state, divided = divided_state(of, tables, transport, session_options(config), rule)
+        state, sharded = divided_state(of, tables, transport, session_options(config), rule)
         graph_def = apply_to_graph_def(of.graph_def, *state.rewrites)
         values = dict(of.variables)
-        for table in divided:
+        for table in sharded:
             for name in table.variables:
                 values[name] = values[name][table.rows.keys(transport.rank)]
         return _run(of, graph_def, values, transport, steps, state)
@@ -137,12 +137,12 @@ def divided_state(
 ) -> Any:
     """The graph after the passes, and the tables."""
     state = fold_conditionals(PassState.of(of.graph_def))
-    divided = sharded_tables(state.view, tables, transport.rank, transport.size, rule)
+    sharded = sharded_tables(state.view, tables, transport.rank, transport.size, rule)
     messages = InProcessMessages(
         transport.place.split("/")[0], transport.rank, transport.size, _WAIT_SECONDS * 1000
     )
-    state = exchange_lookups(state, divided, messages, options)
-    return fuse_group_embedding(state, options), divided
+    state = exchange_lookups(state, sharded, messages, options)
+    return fuse_group_embedding(state, options), sharded
 
 
 def sharded_tables(
@@ -173,7 +173,7 @@ def sharded_tables(
 
 
 def require_same(some: Sequence[Trained], others: Sequence[Trained], rule: Rule = ModRows) -> None:
-    """Requires that ranks with divided tables have what ranks with whole ones have."""
+    """Requires that ranks with sharded tables have what ranks with whole ones have."""
     for rank, (one, other) in enumerate(zip(some, others)):
         for fetched, expected in zip(one.fetched, other.fetched):
             np.testing.assert_allclose(fetched, expected, rtol=2e-4, atol=1e-5)

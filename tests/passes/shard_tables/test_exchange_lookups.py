@@ -1,4 +1,4 @@
-"""Lookups of divided tables, and their gradients, give the numbers of whole tables."""
+"""Lookups of sharded tables, and their gradients, give the numbers of whole tables."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.passes.shard_tables.replicated_scripts import (
     require_same,
     script,
     train,
-    train_divided,
+    train_sharded,
 )
 
 ROWS = 23
@@ -108,13 +108,13 @@ CASES = [
 
 
 @pytest.mark.parametrize(("reduced", "use_resource", "optimizer"), CASES)
-def test_divided_tables_train_as_whole_ones(
+def test_sharded_tables_train_as_whole_ones(
     reduced: Any, use_resource: bool, optimizer: str
 ) -> None:
     of = model(optimizer, reduced, use_resource, ranks=2)
-    divided = train_divided(of, TABLES, 2, STEPS)
-    require_same(divided, train(of, 2, STEPS))
-    state = divided[0].state
+    sharded = train_sharded(of, TABLES, 2, STEPS)
+    require_same(sharded, train(of, 2, STEPS))
+    state = sharded[0].state
     assert state is not None
     found = find_lookups(state.view).lookups
     assert {one.api for one in found} == {EXCHANGED_LOOKUP}
@@ -122,9 +122,9 @@ def test_divided_tables_train_as_whole_ones(
 
 def test_their_updates_are_fused_and_deferred() -> None:
     of = model("adam", each, True, ranks=2)
-    divided = train_divided(of, TABLES, 2, STEPS, config())
-    require_same(divided, train(of, 2, STEPS))
-    state = divided[0].state
+    sharded = train_sharded(of, TABLES, 2, STEPS, config())
+    require_same(sharded, train(of, 2, STEPS))
+    state = sharded[0].state
     assert state is not None
     assert {one.update for one in state.report.fused_lookups} == {"deferred"}
     assert state.view.of_op("ResourceGroupEmbeddingApply")

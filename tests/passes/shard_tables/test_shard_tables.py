@@ -1,4 +1,4 @@
-"""Which tables are divided among ranks, and what becomes of a script's graph."""
+"""Which tables are sharded across ranks, and what becomes of a script's graph."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from graph_opt.compat import tf
 from graph_opt.config.options import Ranks
-from graph_opt.passes.shard_tables.divided_variables import DividedVariables
+from graph_opt.passes.shard_tables.sharded_variables import ShardedVariables
 from tests.control_flow import control_flow_v2
 from tests.passes import models
 from tests.passes.drawings import lines
@@ -19,8 +19,8 @@ from tests.passes.shard_tables.replicated_scripts import GATHER, conditionally
 
 SHORT = {
     "shard_tables/exchange_0/": "X/",
-    "divided_tables/table/of/table/": "D/",
-    "divided_tables/table/": "D/",
+    "sharded_tables/table/of/table/": "D/",
+    "sharded_tables/table/": "D/",
     "gradients/": "g/",
     "graph_opt_tables_0_": "",
 }
@@ -119,7 +119,7 @@ def test_through_horovod_messages_are_its_own() -> None:
 )
 def test_without_other_ranks_the_graph_stays(ranks: Optional[Ranks], reason: str) -> None:
     passed = sharded(script(), ranks)
-    assert passed.drawn() == [] and passed.translation.part(DividedVariables) is None
+    assert passed.drawn() == [] and passed.translation.part(ShardedVariables) is None
     assert reason in passed.report.left_alone[0]
 
 
@@ -188,8 +188,8 @@ def test_one_table_that_stays_whole_does_not_hold_back_another() -> None:
     assert refused(passed) == ["table_not_trained"]
 
 
-def test_savers_and_fetches_are_told_the_divided_variables() -> None:
-    found = sharded(script()).translation.part(DividedVariables)
+def test_savers_and_fetches_are_told_the_sharded_variables() -> None:
+    found = sharded(script()).translation.part(ShardedVariables)
     assert found is not None
     assert [each.name for each in found.variables] == ["table", "table/Adagrad"]
     assert found.values["table:0"] == "table"

@@ -17,7 +17,7 @@ from graph_opt.sharding.transport import OneRank
 from graph_opt.sok.communication import communicating_through
 from tests.horovod_processes import NEEDS_HOROVOD, check_all_done
 from tools.bench.collectives.figures import outcome_of
-from tools.bench.collectives.input_layers import DividedInputLayer
+from tools.bench.collectives.input_layers import ShardedInputLayer
 from tools.bench.collectives.launch import PROGRESS, RanksFailed, found_by_ranks, pass_on
 from tools.bench.collectives.modes import (
     BOTH,
@@ -95,7 +95,7 @@ def test_only_collectives_of_the_step_and_of_stages_are_counted() -> None:
     assert collectives_in(graph_def, "train") == {"HorovodAlltoall": 1, "HorovodAllreduce": 1}
 
 
-def test_divided_tables_are_put_together_by_row(tmp_path: Path) -> None:
+def test_sharded_tables_are_put_together_by_row(tmp_path: Path) -> None:
     workload = wide_with_tables(Tables(2, 5, 8), batch=50, quick=True)
     graph, _, _ = evaluation_graph(workload)
     random = np.random.RandomState(1)
@@ -115,7 +115,7 @@ def test_divided_tables_are_put_together_by_row(tmp_path: Path) -> None:
     assert score_of_ranks(workload, tmp_path, "sharded", 2) == expected
 
 
-def test_divided_tables_stand_where_columns_of_whole_ones_do() -> None:
+def test_sharded_tables_stand_where_columns_of_whole_ones_do() -> None:
     sizes = dlrm_model.ModelOptions(buckets=7, dimension=2)
     columns: Sequence[Any] = dlrm_model.embedding_columns(sizes)
     random = np.random.RandomState(1)
@@ -126,7 +126,7 @@ def test_divided_tables_stand_where_columns_of_whole_ones_do() -> None:
             column.categorical_column.key: tf.constant(texts[:, place : place + 1])
             for place, column in enumerate(columns)
         }
-        layer = DividedInputLayer()
+        layer = ShardedInputLayer()
         divided = layer(features, columns)
         whole = tf.feature_column.input_layer(features, columns)
         session.run(tf.global_variables_initializer())

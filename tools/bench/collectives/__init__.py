@@ -1,1 +1,1 @@
-"""Synchronous training on several ranks: tables copied to every rank, or divided among them."""
+"""Synchronous training on several ranks: tables copied to every rank, or sharded across them."""

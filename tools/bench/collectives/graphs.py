@@ -8,9 +8,9 @@ from typing import Any, Dict, List, NamedTuple
 import tensorflow.compat.v1 as tf
 
 from tools.bench.collectives.input_layers import (
-    DividedInputLayer,
     InputLayer,
     LayerOfGraphOpt,
+    ShardedInputLayer,
     TableOfColumn,
 )
 from tools.bench.collectives.modes import (
@@ -32,7 +32,7 @@ from tools.bench.workloads.workload import (
 )
 
 _TABLE = re.compile("/embedding_weights:0$")
-# All other modes have `DividedInputLayer`.
+# All other modes have `ShardedInputLayer`.
 _LAYERS: Dict[str, Any] = {
     OURS_DE: LayerOfGraphOpt,
     OURS_DE_FUSED: LayerOfGraphOpt,
@@ -45,9 +45,9 @@ class RankGraph(NamedTuple):
 
     Attributes:
       training: graph and train op.
-      tables: the tables that are divided among ranks one by one.
+      tables: the tables that are sharded across ranks one by one.
       dense: the trainable variables that are no tables.
-      keys: how many ids the divided tables are asked for in a step, with repetitions, int64.
+      keys: how many ids the sharded tables are asked for in a step, with repetitions, int64.
     """
 
     training: TrainingGraph
@@ -75,7 +75,7 @@ def rank_graph(workload: Workload, learning: Learning, mode: str) -> RankGraph:
         tf.set_random_seed(learning.seed)
         global_step = tf.train.get_or_create_global_step()
         features, label = next_batch(workload.training_batches(part))
-        layer: InputLayer = _LAYERS.get(mode, DividedInputLayer)()
+        layer: InputLayer = _LAYERS.get(mode, ShardedInputLayer)()
         if mode in REPLICATED:
             logits = workload.logits(features, label)
         else:
@@ -96,7 +96,7 @@ def rank_graph(workload: Workload, learning: Learning, mode: str) -> RankGraph:
                 )
             train_op = optimizer.minimize(loss, global_step)
         else:
-            # The gradients of divided tables are summed over ranks, so the others are summed, too.
+            # The gradients of sharded tables are summed over ranks, so the others are summed, too.
             trained = dense + layer.variables
             gradients = tf.gradients(loss / hvd.size(), trained)
             summed = [

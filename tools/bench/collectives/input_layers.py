@@ -1,4 +1,4 @@
-"""What stands in place of `tf.feature_column.input_layer` where tables are divided among ranks."""
+"""What stands in place of `tf.feature_column.input_layer` where tables are sharded across ranks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 
 
 class TableOfColumn(NamedTuple):
-    """A divided table.
+    """A sharded table.
 
     Attributes:
       column: name of the feature that it embeds.
@@ -22,7 +22,7 @@ class TableOfColumn(NamedTuple):
 
 
 class InputLayer(abc.ABC):
-    """`tf.feature_column.input_layer` over tables that are divided among ranks.
+    """`tf.feature_column.input_layer` over tables that are sharded across ranks.
 
     Attributes:
       tables: the tables that have a variable each, in the order of their columns' results.
@@ -47,7 +47,7 @@ class InputLayer(abc.ABC):
         """The pooled rows of each column, [B, width]."""
 
 
-class DividedInputLayer(InputLayer):
+class ShardedInputLayer(InputLayer):
     """Each table is a `sok.Variable`."""
 
     def look_up(self, columns: Sequence[Any], ids: Sequence[tf.SparseTensor]) -> Sequence[Any]:

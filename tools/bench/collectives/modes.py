@@ -26,7 +26,7 @@ WHY_NOT_THE_PACKAGE = (
 DESCRIPTIONS: Dict[str, str] = {
     HOROVOD: "every rank has all tables; Horovod gathers the gradients' rows",
     HOROVOD_DENSE: "the same, but Horovod adds up gradients of whole tables",
-    SHARDED: "the tables are divided among the ranks",
+    SHARDED: "the tables are sharded across the ranks",
     FUSED: "sharded, and their updates are one op",
     ASYNC: "sharded, and lookups run ahead of the step",
     BOTH: "fused, and lookups run ahead of the step",

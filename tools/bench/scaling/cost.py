@@ -21,10 +21,10 @@ class Measured(NamedTuple):
 
     Attributes:
       ranks: how many there were.
-      sent: bytes that a rank sent for divided tables.
+      sent: bytes that a rank sent for sharded tables.
       sent_replicated: bytes that it sent where every rank has all tables; none if not measured.
       local_s: CPU time of a rank that trains without messages.
-      divided_s: CPU time with divided tables.
+      divided_s: CPU time with sharded tables.
       replicated_s: CPU time where every rank has all tables; none if not measured.
       message_s: time of a message of few bytes.
     """
@@ -43,7 +43,7 @@ class Costs(NamedTuple):
 
     Attributes:
       local_s: a step without messages.
-      s_per_byte: CPU time for each byte of divided tables that a rank sends or receives, with all
+      s_per_byte: CPU time for each byte of sharded tables that a rank sends or receives, with all
         that is done to its row: found, gathered, copied, summed and updated.
       replicated_s_per_byte: the same where every rank has all tables.
       message_s: time of a message of few bytes between two ranks.
@@ -61,7 +61,7 @@ class Costs(NamedTuple):
         return self.message_s + NEGOTIATION_S_PER_RANK * (ranks - 2)
 
     def of_step(self, load: Load) -> float:
-        """Time of a step with divided tables: that of its busiest rank."""
+        """Time of a step with sharded tables: that of its busiest rank."""
         return (
             self.local_s
             + self.s_per_byte * load.through()

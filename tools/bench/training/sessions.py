@@ -11,7 +11,7 @@
     unpacked   both, but weights and gradients of dense layers travel one by one
     deferred   fused; Adam with TensorFlow's numbers, each row moved when it is next read
     lazy       fused; Adam moves only the rows of the batch, and so is another optimizer
-    sharded    tables of a script for Horovod are divided among its ranks
+    sharded    tables of a script for Horovod are sharded across its ranks
 
 This is all that differs between a stock run and an optimized run.
 """

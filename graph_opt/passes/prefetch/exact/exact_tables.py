@@ -102,7 +102,7 @@ class ExactTables:
         tables, wherever they are.
       lookups: The nodes that look them up, whose results main brings to date.
       refused: Why others must stay in main, by the node that looks them up.
-      followers: Who follows the rows of each variable that they read; of a table that ranks divide,
+      followers: Who follows the rows of each variable that they read; of a sharded table,
         of this rank's part.
       side_targets: For nodes that write tables, the node by which a follower is told. A step that
         runs the one must run the other.

@@ -1,4 +1,4 @@
-"""Lookups of tables divided among ranks that run ahead, with the rows that a step would have read.
+"""Lookups of tables sharded across ranks that run ahead, with the rows that a step would have read.
 
     prefetch   requests ══> RowLogPosition -^> ExchangeGather ══> rows -> Combine -> pooled rows
     main       requests, position -> ExchangeChangedRows ══> Refresh(rows, pooled rows) -> layers
@@ -59,7 +59,7 @@ class ExchangedLookup(NamedTuple):
 
 
 class ExactOnRanks(ExactKind):
-    """See `ExactKind`: tables that ranks divide."""
+    """See `ExactKind`: sharded tables."""
 
     change = "{} with exact rows of other ranks, which send what their updates wrote since"
 
@@ -95,7 +95,7 @@ class ExactOnRanks(ExactKind):
         found = exchanges_of(view, [lookup])
         table = lookup.tables[0].name
         if not found:
-            raise refuse_place(table, "tables divided among ranks by ops that are not graph_opt's")
+            raise refuse_place(table, "tables sharded across ranks by ops that are not graph_opt's")
         exchange = found[0]
         gather, combine = exchange.gather, exchange.combine
         (inverse,) = inputs_by_name(view, combine)["inverse"]

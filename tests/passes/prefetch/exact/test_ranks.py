@@ -1,4 +1,4 @@
-"""Lookups of tables that ranks divide: owners send the rows that have changed, in main."""
+"""Lookups of sharded tables: owners send the rows that have changed, in main."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A program for ranks of Horovod: a stock script, as it is and with its tables divided.
+"""A program for ranks of Horovod: a stock script, as it is and with its tables sharded.
 
 Both train alike; and what the second leaves in its checkpoints is what the first has in the end.
 Its argument is a folder.
@@ -34,7 +34,7 @@ class Trained(NamedTuple):
     """What a run leaves."""
 
     losses: np.ndarray
-    divided: List[str]
+    sharded: List[str]
 
 
 def main() -> None:
@@ -43,14 +43,14 @@ def main() -> None:
     horovod().init()
     rank = horovod().rank()
     for number, (name, optimizer) in enumerate(sorted(OPTIMIZERS.items())):
-        folders = [os.path.join(sys.argv[1], name, kind) for kind in ("stock", "divided")]
+        folders = [os.path.join(sys.argv[1], name, kind) for kind in ("stock", "sharded")]
         use_resource = number % 2 == 1
         fused = replicated.sharding()
         fused.graph_options.optimizer_options.do_group_embedding = name in ("adam", "adagrad")
         stock = train(optimizer, use_resource, folders[0], None)
-        divided = train(optimizer, use_resource, folders[1], fused)
-        assert divided.divided == ["bags", "rows"], divided.divided
-        np.testing.assert_allclose(divided.losses, stock.losses, rtol=1e-4, atol=1e-5)
+        sharded = train(optimizer, use_resource, folders[1], fused)
+        assert sharded.sharded == ["bags", "rows"], sharded.sharded
+        np.testing.assert_allclose(sharded.losses, stock.losses, rtol=1e-4, atol=1e-5)
         if rank == 0:
             check_checkpoints(*folders)
     print("rank {} is done".format(rank))
@@ -93,8 +93,8 @@ def train(optimizer: Any, use_resource: bool, folder: str, config: Optional[Any]
                 batch.update(zip(batch, batch_of(len(losses), hvd.rank())))
                 losses.append(session.run([loss, train_op], batch)[0])
         report = graph_opt.report(graph) if config is not None else None
-        divided = sorted(one.name for one in report.divided) if report is not None else []
-        return Trained(np.array(losses), divided)
+        sharded = sorted(one.name for one in report.sharded) if report is not None else []
+        return Trained(np.array(losses), sharded)
 
 
 def batch_of(step: int, rank: int) -> List[Any]:
@@ -106,10 +106,10 @@ def batch_of(step: int, rank: int) -> List[Any]:
     return [random.integers(0, ROWS, size), bags, random.normal(size=size)]
 
 
-def check_checkpoints(stock: str, divided: str) -> None:
+def check_checkpoints(stock: str, sharded: str) -> None:
     """Requires that TensorFlow reads the same variables from both."""
     expected, found = (tf.train.load_checkpoint(tf.train.latest_checkpoint(one))
-                       for one in (stock, divided))  # fmt: skip
+                       for one in (stock, sharded))  # fmt: skip
     shapes = expected.get_variable_to_shape_map()
     assert found.get_variable_to_shape_map() == shapes
     for name in shapes:

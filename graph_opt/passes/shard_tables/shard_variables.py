@@ -8,15 +8,15 @@ from graph_opt.graph.rewrite import Rewrite
 from graph_opt.graph.view import GraphView
 from graph_opt.passes.node_writer import free_scope
 from graph_opt.passes.pass_state import PassState
-from graph_opt.passes.shard_tables.divided_variables import DividedVariable, DividedVariables
 from graph_opt.passes.shard_tables.rank_parts import RankParts
 from graph_opt.passes.shard_tables.sharded_table import ShardedTable
+from graph_opt.passes.shard_tables.sharded_variables import ShardedVariable, ShardedVariables
 
-_SCOPE = "divided_tables"
+_SCOPE = "sharded_tables"
 
 
-class Divided(NamedTuple):
-    """What was divided.
+class Sharded(NamedTuple):
+    """What was sharded.
 
     Attributes:
       state: The graph after that.
@@ -25,16 +25,16 @@ class Divided(NamedTuple):
     """
 
     state: PassState
-    variables: DividedVariables
+    variables: ShardedVariables
     redrawn: Tuple[str, ...]
     made_whole: Tuple[str, ...]
 
 
-def divide_variables(
+def shard_variables(
     state: PassState,
     tables: Sequence[Tuple[ShardedTable, FrozenSet[str]]],
     memory_budget_bytes: int = 0,
-) -> Divided:
+) -> Sharded:
     """Gives the variables of these tables and their slots this rank's rows only.
 
     Args:
@@ -45,12 +45,12 @@ def divide_variables(
     view = state.view
     parts = RankParts(view, memory_budget_bytes)
     scope = free_scope(view, _SCOPE)
-    variables: List[DividedVariable] = []
+    variables: List[ShardedVariable] = []
     for table, known in tables:
         for name in table.variables:
             shape = table.table.shape
             assert shape is not None and shape[0] is not None
-            variable = DividedVariable(
+            variable = ShardedVariable(
                 name=name,
                 table=table.name,
                 shape=(shape[0], table.width),
@@ -60,13 +60,13 @@ def divide_variables(
                 rank=table.rank,
                 scope="{}/{}".format(scope, name),
             )
-            parts.divide(variable, known)
+            parts.shard(variable, known)
             variables.append(variable)
-    divided = DividedVariables(
+    sharded = ShardedVariables(
         tuple(variables), parts.fed, parts.unread, parts.values, parts.assigned
     )
     state = state.rewritten(parts.rewrite())
-    return Divided(state, divided, tuple(parts.redrawn), tuple(parts.made_whole))
+    return Sharded(state, sharded, tuple(parts.redrawn), tuple(parts.made_whole))
 
 
 class Grown(NamedTuple):
@@ -78,27 +78,25 @@ class Grown(NamedTuple):
     """
 
     rewrite: Rewrite
-    variables: DividedVariables
+    variables: ShardedVariables
 
 
-def divide_for_late_nodes(
-    view: GraphView, divided: DividedVariables, new: AbstractSet[str]
-) -> Grown:
-    """Changes what a graph got after its variables were divided.
+def shard_late_nodes(view: GraphView, sharded: ShardedVariables, new: AbstractSet[str]) -> Grown:
+    """Changes what a graph got after its variables were sharded.
 
     Args:
       view: The graph.
-      divided: The variables.
+      sharded: The variables.
       new: Names of its new nodes.
     """
     parts = RankParts(view)
-    for variable in divided.variables:
+    for variable in sharded.variables:
         parts.change_new_uses(variable, new)
-    variables = DividedVariables(
-        divided.variables,
-        {**divided.fed, **parts.fed},
-        {**divided.unread, **parts.unread},
-        {**divided.values, **parts.values},
-        {**divided.assigned, **parts.assigned},
+    variables = ShardedVariables(
+        sharded.variables,
+        {**sharded.fed, **parts.fed},
+        {**sharded.unread, **parts.unread},
+        {**sharded.values, **parts.values},
+        {**sharded.assigned, **parts.assigned},
     )
     return Grown(parts.rewrite(), variables)

@@ -7,16 +7,16 @@ from typing import Any, List, Mapping, MutableMapping, Tuple
 
 from graph_opt.compat.outer_graphs import outermost_graph
 from graph_opt.compat.resource_variables import ResourceVariable
-from graph_opt.sharding.exchange import DividedTable
+from graph_opt.sharding.exchange import ShardedTable
 from graph_opt.sharding.group_lookups import OfRanks
-from graph_opt.sharding.keyed_rows import DividedRows, KeyedRows, TablePart
+from graph_opt.sharding.keyed_rows import KeyedRows, ShardedRows, TablePart
 from graph_opt.sharding.own_rows import note_table
 from graph_opt.sharding.placement import RowsOnRank, RowsRule
 from graph_opt.sharding.table_savers import save_whole_tables
 from graph_opt.sharding.transport import Transport
 
 
-class DividedVariable(ResourceVariable):
+class ShardedVariable(ResourceVariable):
     """This rank's rows of a table, by key.
 
     Args:
@@ -72,13 +72,13 @@ class DividedVariable(ResourceVariable):
         return [TablePart(rows.name, rows, 0, rows.width)]
 
 
-class StaticVariable(DividedVariable):
+class StaticVariable(ShardedVariable):
     """This rank's part of a table, all of whose rows exist from the start.
 
     Args:
       rows: How rows are divided.
       width: Number of columns.
-      **arguments: Of `DividedVariable`.
+      **arguments: Of `ShardedVariable`.
     """
 
     def __init__(self, rows: RowsRule, width: int, **arguments: Any) -> None:
@@ -99,13 +99,13 @@ class StaticVariable(DividedVariable):
         return self.rows.rank if isinstance(self.rows, RowsOnRank) else -1
 
     @property
-    def divided_table(self) -> DividedTable:
+    def sharded_table(self) -> ShardedTable:
         """What lookups need to know of it."""
-        return DividedTable(self.name.split(":")[0], self, self.rows, self._width)
+        return ShardedTable(self.name.split(":")[0], self, self.rows, self._width)
 
-    def rows_in(self, part: Any) -> DividedRows:
-        """See `DividedVariable`."""
-        return DividedRows(part.name.split(":")[0], part, self.rows, self.transport.rank)
+    def rows_in(self, part: Any) -> ShardedRows:
+        """See `ShardedVariable`."""
+        return ShardedRows(part.name.split(":")[0], part, self.rows, self.transport.rank)
 
     def key_map(self, ids: Any) -> Any:
         """The local rows of ids, on the ranks that have them."""

@@ -83,7 +83,7 @@ def main() -> None:
         expected, _ = trained(way.minimize, plain_session)
         found, report = trained(way.minimize, lambda: graph_opt.Session(config=dividing()))
         require_equal(found, expected)
-        divided = sorted(one.name for one in report.divided)
+        divided = sorted(one.name for one in report.sharded)
         wanted = [] if way.said else ["history", "items", "users"]
         if name == "local variable":
             wanted = ["history", "users"]

@@ -1,4 +1,4 @@
-"""Sessions prefetch the rows of a replicated script's divided tables, on ranks that are threads."""
+"""Sessions prefetch the rows of a replicated script's sharded tables, on ranks that are threads."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_numbers_are_those_of_lookups_one_step_behind(
         report = graph_opt.report(tf.get_default_graph())
         assert report is not None
         assert [lookup.stage for lookup in report.lookups] == ["async_embedding"] * 2
-        assert len(report.divided) == 2
+        assert len(report.sharded) == 2
         return losses, parts
 
     expected, whole = one_step_behind(OPTIMIZERS[name](), use_resource)

@@ -15,12 +15,12 @@ import numpy as np
 from graph_opt.compat import tf
 from graph_opt.config.options import Ranks, SessionOptions
 from graph_opt.graph.view import GraphView
-from graph_opt.passes.shard_tables.divide_variables import divide_for_late_nodes
-from graph_opt.passes.shard_tables.divided_variables import DividedVariable, DividedVariables
+from graph_opt.passes.shard_tables.shard_variables import shard_late_nodes
+from graph_opt.passes.shard_tables.sharded_variables import ShardedVariable, ShardedVariables
 from graph_opt.session.features.feature import Feature, Late, Watched
 from graph_opt.session.graph_records import translation_of
 from graph_opt.sharding.guard import guard_graph
-from graph_opt.sharding.keyed_rows import DividedRows
+from graph_opt.sharding.keyed_rows import ShardedRows
 from graph_opt.sharding.table_savers import save_whole_tables, whole_value
 from graph_opt.sharding.transport import Transport
 from graph_opt.sharding.transport_in_use import (
@@ -41,14 +41,14 @@ _NOT_WHOLE = (
     "takes its rows"
 )
 _NOT_COMPILED = (
-    "cannot fetch '{}' in a compiled or partial step: the variable '{}' is divided among {} ranks, "
-    "and this one has {} of its {} rows. Fetch it with session.run, which gets the rows of all "
-    "ranks"
+    "cannot fetch '{}' in a compiled or partial step: the variable '{}' is sharded across {} "
+    "ranks, and this one has {} of its {} rows. Fetch it with session.run, which gets the rows of "
+    "all ranks"
 )
 
 
 def with_ranks(options: SessionOptions) -> SessionOptions:
-    """The options with the ranks of this process, if tables are to be divided among them."""
+    """The options with the ranks of this process, if tables are to be sharded across them."""
     if options.shard_tables is None or options.ranks is not None:
         return options
     transport = _transport()
@@ -59,30 +59,30 @@ def with_ranks(options: SessionOptions) -> SessionOptions:
     return dataclasses.replace(options, ranks=ranks)
 
 
-class DividedTables(Feature):
+class ShardedTables(Feature):
     """See `Feature`."""
 
-    part_type = DividedVariables
-    not_shadowed = "tables are divided among ranks"
+    part_type = ShardedVariables
+    not_shadowed = "tables are sharded across ranks"
 
-    def __init__(self, graph: Any, part: DividedVariables) -> None:
+    def __init__(self, graph: Any, part: ShardedVariables) -> None:
         super().__init__(graph, part)
         self._part = part
 
     @classmethod
-    def graph_rewritten(cls, graph: Any, part: DividedVariables) -> None:
-        """Tells what saves, restores and broadcasts which variables of a graph are divided."""
-        _note_divided(graph, part)
+    def graph_rewritten(cls, graph: Any, part: ShardedVariables) -> None:
+        """Tells what saves, restores and broadcasts which variables of a graph are sharded."""
+        _note_sharded(graph, part)
 
     @classmethod
-    def watched(cls, part: DividedVariables) -> Watched:
+    def watched(cls, part: ShardedVariables) -> Watched:
         """See `Feature`."""
         return Watched(frozenset(variable.name for variable in part.variables), part.values)
 
     @classmethod
-    def rewrite_late(cls, view: GraphView, part: DividedVariables, new: AbstractSet[str]) -> Late:
+    def rewrite_late(cls, view: GraphView, part: ShardedVariables, new: AbstractSet[str]) -> Late:
         """See `Feature`: of what is assigned, this rank's rows are."""
-        grown = divide_for_late_nodes(view, part, new)
+        grown = shard_late_nodes(view, part, new)
         return Late(grown.rewrite, grown.variables)
 
     def in_main(self, name: str) -> Optional[str]:
@@ -129,9 +129,9 @@ class DividedTables(Feature):
 
     def results(self, session: Any, fetches: Sequence[Any], values: List[Any]) -> List[Any]:
         """See `Feature`: whole variables in the place of parts."""
-        divided = self._among(fetches)
-        whole = {name: whole_value(session, name) for name in set(divided.values())}
-        return [whole.get(divided.get(place, ""), value) for place, value in enumerate(values)]
+        sharded = self._among(fetches)
+        whole = {name: whole_value(session, name) for name in set(sharded.values())}
+        return [whole.get(sharded.get(place, ""), value) for place, value in enumerate(values)]
 
     def _among(self, fetches: Sequence[Any]) -> Dict[int, str]:
         """Which of these have a part of a variable: their places, and its name."""
@@ -144,21 +144,21 @@ class DividedTables(Feature):
         }
 
 
-def _note_divided(graph: Any, part: DividedVariables) -> None:
+def _note_sharded(graph: Any, part: ShardedVariables) -> None:
     transport = transport_in_use()
-    divided: Dict[str, DividedVariable] = {one.name: one for one in part.variables}
+    sharded: Dict[str, ShardedVariable] = {one.name: one for one in part.variables}
     for variable in _variables(graph):
-        found = divided.get(variable.op.name)
+        found = sharded.get(variable.op.name)
         if found is not None:
-            variable.keyed_rows = DividedRows(found.name, variable, found.rows, found.rank)
+            variable.keyed_rows = ShardedRows(found.name, variable, found.rows, found.rank)
     with graph.as_default():
         guard_graph(transport)
     save_whole_tables(graph, transport)
 
 
-def divided_values(graph: Any) -> Mapping[str, str]:
-    """The names of divided variables, by the tensors with the part that this rank has."""
-    part = translation_of(graph).part(DividedVariables)
+def sharded_values(graph: Any) -> Mapping[str, str]:
+    """The names of sharded variables, by the tensors with the part that this rank has."""
+    part = translation_of(graph).part(ShardedVariables)
     return {} if part is None else part.values
 
 

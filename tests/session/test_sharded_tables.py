@@ -1,4 +1,4 @@
-"""Sessions divide the tables of a replicated script among ranks, which are threads here."""
+"""Sessions shard the tables of a replicated script across ranks, which are threads here."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_variables_are_whole_to_whoever_fetches_or_sets_them() -> None:
                 np.testing.assert_array_equal(session.run(early), given + 1)
             assigned = session.run(tf.assign(users, users.initial_value * 0 + 3))
             for late in (tf.norm(users), tf.nn.embedding_lookup(users, [0])):
-                with pytest.raises(errors, match="it can not be read whole"):
+                with pytest.raises(errors, match="it cannot be read whole"):
                     session.run(late)
             session.run(model.train, replicated.feed(model, 0, transport.rank))
             return first, loaded, assigned
@@ -119,25 +119,25 @@ def test_the_report_says_what_each_rank_holds() -> None:
         return report
 
     for rank, report in enumerate(replicated.on_ranks(work)):
-        (users,) = report.divided
+        (users,) = report.sharded
         rows = 19 - rank
         assert (users.name, users.slots) == ("users", ("users/Adagrad",))
         assert (users.bytes, users.bytes_here) == (2 * 37 * 8 * 4, 2 * rows * 8 * 4)
         (refused,) = [one for one in report.tables if not one.rule]
         assert refused.name == "items" and refused.refusal["code"] == "table_read_whole"
-        assert "table 'items' was to be divided and stays whole" in str(report)
+        assert "table 'items' was to be sharded and stays whole" in str(report)
         assert "row i on rank i % 2" in str(report)
 
 
 @pytest.mark.parametrize(
-    "budget, divided, redrawn",
+    "budget, sharded, redrawn",
     [
         (2 * 37 * 4 * 4 + 2 * 19 * 8 * 4, {"users"}, True),
         (2 * 37 * 8 * 4 - 1, {"users", "items"}, False),
         (1 << 20, set(), False),
     ],
 )
-def test_a_budget_divides_the_largest_first(budget: int, divided: Any, redrawn: bool) -> None:
+def test_a_budget_divides_the_largest_first(budget: int, sharded: Any, redrawn: bool) -> None:
     def work(transport: InProcessTransport) -> Any:
         replicated.build(tf.train.AdagradOptimizer(0.1), transport)
         config = replicated.sharding(min_table_bytes=0, memory_budget_bytes=budget)
@@ -146,7 +146,7 @@ def test_a_budget_divides_the_largest_first(budget: int, divided: Any, redrawn: 
         return graph_opt.report(tf.get_default_graph())
 
     for report in replicated.on_ranks(work):
-        assert {one.name for one in report.divided} == divided
+        assert {one.name for one in report.sharded} == sharded
 
 
 def test_initial_values_over_the_budget_are_drawn_row_by_row() -> None:
@@ -250,8 +250,8 @@ def test_tables_whose_slices_are_of_several_batches_stay_whole() -> None:
         return str(graph_opt.report(tf.get_default_graph()))
 
     report = replicated.on_ranks(work)[0]
-    assert "1 of 2 divided" in report and "or from another batch" in report
-    assert "table 'users' was to be divided and stays whole on every rank" in report
+    assert "1 of 2 sharded" in report and "or from another batch" in report
+    assert "table 'users' was to be sharded and stays whole on every rank" in report
 
 
 def test_nothing_is_divided_without_training_or_without_ranks() -> None:
@@ -272,7 +272,7 @@ def test_nothing_is_divided_without_training_or_without_ranks() -> None:
         assert "not one of several ranks" in str(graph_opt.report(graph))
 
 
-def test_nothing_is_divided_among_ranks_that_come_and_go(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_sharded_across_ranks_that_come_and_go(monkeypatch: pytest.MonkeyPatch) -> None:
     def work(transport: InProcessTransport) -> str:
         model = replicated.build(tf.train.AdagradOptimizer(0.1), transport)
         mark_table(model.tables["items"])
@@ -283,9 +283,9 @@ def test_nothing_is_divided_among_ranks_that_come_and_go(monkeypatch: pytest.Mon
 
     monkeypatch.setenv("HOROVOD_ELASTIC", "1")
     for report in replicated.on_ranks(work):
-        assert "tables: 0 of 2 divided" in report
-        assert report.count("whole, but could be divided") == 2
-        assert "no table is divided: Horovod is elastic" in report
+        assert "tables: 0 of 2 sharded" in report
+        assert report.count("whole, but could be sharded") == 2
+        assert "no table is sharded: Horovod is elastic" in report
 
 
 def test_marked_tables_are_divided_whatever_the_config() -> None:
@@ -295,6 +295,6 @@ def test_marked_tables_are_divided_whatever_the_config() -> None:
         with graph_opt.Session() as session:
             session.run(tf.global_variables_initializer())
             report = graph_opt.report(tf.get_default_graph())
-            return [one.name for one in report.divided] if report is not None else None
+            return [one.name for one in report.sharded] if report is not None else None
 
     assert replicated.on_ranks(work) == [["items"], ["items"]]

@@ -1,4 +1,4 @@
-"""The variables that were divided, for what follows the passes."""
+"""The variables that were sharded, for what follows the passes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from graph_opt.sharding.placement import RowsRule
 
 
 @dataclasses.dataclass(frozen=True)
-class DividedVariable:
+class ShardedVariable:
     """A variable of the user's graph, of which each rank has some rows.
 
     Attributes:
@@ -18,7 +18,7 @@ class DividedVariable:
       shape: Shape of the whole variable, which the user's objects still have.
       dtype: DataType number of its elements.
       is_resource: Whether it is a resource variable.
-      rows: How rows are divided.
+      rows: How rows are sharded.
       rank: Number of this rank.
       scope: Name scope of the nodes that were added for it.
     """
@@ -45,7 +45,7 @@ class DividedVariable:
     @property
     def whole(self) -> str:
         """The node that fails, since its value would be the whole variable."""
-        return self.scope + "/rows_are_divided_among_ranks"
+        return self.scope + "/rows_are_sharded_across_ranks"
 
     def local_shape(self) -> Tuple[int, int]:
         """Shape of this rank's part."""
@@ -53,7 +53,7 @@ class DividedVariable:
 
 
 @dataclasses.dataclass(frozen=True)
-class DividedVariables:
+class ShardedVariables:
     """All of a graph.
 
     Attributes:
@@ -65,12 +65,12 @@ class DividedVariables:
       assigned: Maps those that are what was just assigned to the whole value of that.
     """
 
-    variables: Tuple[DividedVariable, ...] = ()
+    variables: Tuple[ShardedVariable, ...] = ()
     fed: Mapping[str, str] = dataclasses.field(default_factory=dict)
     unread: Mapping[str, str] = dataclasses.field(default_factory=dict)
     values: Mapping[str, str] = dataclasses.field(default_factory=dict)
     assigned: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
-    def named(self, name: str) -> DividedVariable:
+    def named(self, name: str) -> ShardedVariable:
         """The variable of this name."""
         return next(one for one in self.variables if one.name == name)
