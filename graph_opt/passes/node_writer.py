@@ -41,10 +41,17 @@ def stage_names(view: GraphView, scope: str) -> Iterator[str]:
             yield name
 
 
-def tensor_of(view: GraphView, ref: TensorRef) -> Tensor:
-    """A tensor of a graph, with its dtype if it is known."""
+def tensor_of(view: GraphView, ref: TensorRef, stand_in: str = "") -> Tensor:
+    """A tensor of a graph, with its dtype if it is known.
+
+    Args:
+      view: The graph.
+      ref: The tensor.
+      stand_in: A node that stands for the tensor's, such as a copy; its output is returned.
+    """
     dtype = view.dtype(ref) if ref.node in view else None
-    return Tensor(ref.input_name, value_dtype(dtype or 0))
+    name = TensorRef(stand_in or ref.node, ref.index).input_name
+    return Tensor(name, value_dtype(dtype or 0))
 
 
 class Record(NamedTuple):

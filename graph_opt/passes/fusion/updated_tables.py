@@ -21,7 +21,7 @@ from graph_opt.passes.fusion.candidates import Candidate, Member, slices_member
 from graph_opt.passes.fusion.merge_order import waiting_for
 from graph_opt.passes.fusion.placement import Placement
 from graph_opt.passes.fusion.placements.choice import placement_of_slices
-from graph_opt.passes.fusion.update_nodes import POWERS
+from graph_opt.passes.fusion.update_arguments import POWERS
 from graph_opt.rules.gradients.rows import Slices
 from graph_opt.rules.lookup import Lookup
 from graph_opt.rules.optimizers.sparse_update import SparseUpdate, SparseUpdates

@@ -295,8 +295,7 @@ class _Stage:
 
     def _copy(self, tensor: TensorRef) -> None:
         """Its value when it is read, which updates of the variable do not change."""
-        original = tensor_of(self._view, tensor)
-        read = Tensor(TensorRef(self._name(tensor.node), tensor.index).input_name, original.dtype)
+        read = tensor_of(self._view, tensor, self._name(tensor.node))
         device = self._view.device(tensor.node)
         self._writer.call("copy/" + tensor.node, "DeepCopy", device, x=read)
 

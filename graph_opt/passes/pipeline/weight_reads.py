@@ -112,8 +112,7 @@ class WeightReads:
         return found
 
     def _input(self, copies: Dict[str, str], tensor: TensorRef) -> Tensor:
-        name = copies.get(tensor.node, tensor.node)
-        return Tensor(TensorRef(name, tensor.index).input_name, tensor_of(self._view, tensor).dtype)
+        return tensor_of(self._view, tensor, copies.get(tensor.node, ""))
 
     def _counted(self, scope: str, variable: str, value: Tensor) -> Tensor:
         """A number of steps, one update further."""

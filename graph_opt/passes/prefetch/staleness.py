@@ -285,8 +285,7 @@ class _Copy:
 
     def _again(self, tensor: TensorRef) -> Tensor:
         """A tensor that is computed again."""
-        copy = TensorRef(self._copied(tensor.node), tensor.index)
-        return Tensor(copy.input_name, tensor_of(self._view, tensor).dtype)
+        return tensor_of(self._view, tensor, self._copied(tensor.node))
 
     def _copied(self, name: str) -> str:
         if name in self._made:

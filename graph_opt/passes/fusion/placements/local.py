@@ -12,7 +12,7 @@ from graph_opt.passes.fusion.deferred import Need, ShardInputs, needs_of
 from graph_opt.passes.fusion.dynamic_rows import write_dynamic_rows
 from graph_opt.passes.fusion.group_nodes import Columns, GroupNodes, colocated
 from graph_opt.passes.fusion.placement import Placement
-from graph_opt.passes.fusion.update_nodes import update_arguments
+from graph_opt.passes.fusion.update_arguments import update_arguments
 from graph_opt.passes.tasks import runs_on_cpu, task_of
 from graph_opt.rules.optimizers.sparse_update import SparseUpdate
 

@@ -30,7 +30,7 @@ from graph_opt.passes.fusion.group_nodes import (
     colocated,
 )
 from graph_opt.passes.fusion.placement import Placement
-from graph_opt.passes.fusion.update_nodes import update_arguments
+from graph_opt.passes.fusion.update_arguments import update_arguments
 from graph_opt.passes.node_writer import NodeWriter
 from graph_opt.passes.tasks import task_of
 from graph_opt.rules.optimizers.sparse_update import SparseUpdate
