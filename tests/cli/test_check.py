@@ -225,6 +225,7 @@ def test_an_option_that_only_tensorflow_knows_to_be_wrong_is_one_line(
     assert ended.stderr.startswith("graph-opt check: there is no option 'absent'")
 
 
+@pytest.mark.slow
 def test_wrong_arguments_are_one_line(folder: Path) -> None:
     for arguments, expected in (
         (["absent.py"], "cannot open script 'absent.py': No such file or directory"),

@@ -60,6 +60,7 @@ def test_an_estimator_trains_and_is_evaluated(tmp_path: Path) -> None:
     assert "[chief] graph_opt: session 1: 1 of 1 lookup run ahead of the step" in done.stderr
 
 
+@pytest.mark.slow
 def test_the_script_for_slurm_gives_each_task_its_place(tmp_path: Path) -> None:
     os.mkfifo(str(tmp_path / "serving"))
     for name, text in SLURM.items():

@@ -72,6 +72,7 @@ assert tf.nn.embedding_lookup(table, [5]).numpy().tolist() == [[3.0, 3.0]]
 """
 
 
+@pytest.mark.slow
 def test_a_script_that_opens_no_session_gets_a_message(tmp_path: Path) -> None:
     (tmp_path / "eager.py").write_text("import tensorflow as tf\nprint(tf.function(lambda: 2)())\n")
     done = start_graph_opt(["run", "eager.py"], tmp_path).wait()
@@ -90,6 +91,7 @@ def test_a_script_that_opens_no_session_gets_a_message(tmp_path: Path) -> None:
     assert "graph-opt run: the script did not import TensorFlow" in error
 
 
+@pytest.mark.slow
 def test_processes_that_a_script_starts_are_distinguished(tmp_path: Path) -> None:
     (tmp_path / "hidden").mkdir()
     (tmp_path / "hidden" / "sitecustomize.py").write_text("print('hidden')\n")

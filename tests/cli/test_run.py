@@ -266,6 +266,7 @@ def test_a_script_that_imports_sok_finds_it(folder: Path) -> None:
     ), done.stderr
 
 
+@pytest.mark.slow
 def test_an_estimator_trains(folder: Path) -> None:
     done = _forked(["estimator.py", str(folder / "model")], folder)
     assert (done.returncode, done.stdout) == (0, "trained to 5\n"), done.stderr

@@ -92,6 +92,7 @@ def test_dlrm_with_a_parameter_server(tmp_path: Path) -> None:
     started["ps"].process.kill()
 
 
+@pytest.mark.slow
 def test_dlrm_on_criteos_rows(shared_data: Path, tmp_path: Path) -> None:
     rows = (shared_data / "criteo_tiny.csv").read_text().splitlines()[1:]
     tabs = [row.partition(",")[2].replace(",", "\t") + "\n" for row in rows]
@@ -111,6 +112,7 @@ def test_wide(tmp_path: Path) -> None:
     assert "saved model-40" in printed[-1]
 
 
+@pytest.mark.slow
 def test_feed_dict(tmp_path: Path) -> None:
     check_modes(Started("feed_dict", tmp_path, modes("--steps 100")).printed(), lookups=3)
 
@@ -125,6 +127,7 @@ def test_estimator(tmp_path: Path) -> None:
     assert "7 of 7 lookups fused" in optimized and "7 of 7 lookups moved" in optimized
 
 
+@pytest.mark.slow
 def test_keras(tmp_path: Path) -> None:
     stock, optimized = Started(
         "keras_fit", tmp_path, ["--stock --epochs 2", "--epochs 2"]

@@ -59,6 +59,7 @@ def supervised_input() -> Any:
     return build({"user": user, "item": item, "label": label}, {"truth": label})
 
 
+@pytest.mark.slow
 def test_every_way_of_exporting_an_estimator(tmp_path: Path) -> None:
     asked = config()
     asked.graph_options.optimizer_options.group_embedding_options.fuse_inference = True

@@ -157,6 +157,7 @@ class Worker:
         self._session.close()
 
 
+@pytest.mark.slow
 def test_a_worker_whose_works_others_have_taken_says_so(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -15,6 +15,7 @@ from graph_opt.launch.other_checkouts import missing_library
 PACKAGE = Path(graph_opt.__file__).parent
 
 
+@pytest.mark.slow
 def test_a_checkout_without_the_library_names_the_one_that_has_it(tmp_path: Path) -> None:
     taken = tmp_path / "graph_opt"
     (taken / "ops").mkdir(parents=True)

@@ -217,6 +217,7 @@ def test_a_failed_queue_runner_ends_the_input_as_in_stock() -> None:
     assert run(graph_opt.Session, async_config()) == run(tf.Session, None)
 
 
+@pytest.mark.slow
 def test_the_sessions_step_timeout_does_not_apply_to_the_threads() -> None:
     model = model_of("dataset", NONE)
     config = async_config()

@@ -91,6 +91,7 @@ def seconds_to_end(process: Any, interrupt: bool) -> float:
         process.wait()
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_training_and_leaves_a_whole_checkpoint(tmp_path: Path) -> None:
     with start(TRAINING, str(tmp_path)) as process:
         assert seconds_to_end(process, interrupt=True) < END_SECONDS
@@ -113,6 +114,7 @@ def test_a_session_nobody_closes_does_not_keep_the_process(how: str) -> None:
     assert process.returncode == (0 if how == "end" else -signal.SIGINT)
 
 
+@pytest.mark.slow
 def test_threads_that_wait_for_their_source_end_with_the_process_without_a_word() -> None:
     with start(WAITING_SOURCE, "") as process:
         try:

@@ -119,6 +119,7 @@ def test_sessions_that_do_not_defer_see_what_they_see_with_tensorflow(
     assert_same(train_in_turns(cluster, deferring, options, tmp_path), expected)
 
 
+@pytest.mark.slow
 def test_a_killed_worker_leaves_nothing_undone(cluster: Cluster) -> None:
     options = ModelOptions(device=_ON_SERVER)
     seen: List[Any] = []

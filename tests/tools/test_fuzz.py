@@ -91,6 +91,7 @@ def test_models_that_ran_are_counted(capfd: Any, planted: Path) -> None:
     assert "right: 130 models" in printed
 
 
+@pytest.mark.slow
 def test_a_failure_is_printed_so_that_it_can_be_repeated(capfd: Any, planted: Path) -> None:
     code, printed = fuzzed(capfd, planted, "--kinds", "right,wrong", "--models", "20")
     assert code == 1

@@ -101,6 +101,7 @@ def few_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shapes, "groups", lambda seed, large: islice(every(seed, large), 4))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few_groups")
 def test_the_tool_writes_figures_and_succeeds(
     emulated: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -118,6 +118,7 @@ def test_the_real_rows_train_to_their_end(
     assert (steps, rows) == (29, 200)
 
 
+@pytest.mark.slow
 def test_a_config_file_is_read_and_flags_win_over_it(
     data: List[str], tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
