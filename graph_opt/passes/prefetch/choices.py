@@ -44,6 +44,11 @@ class Choice(abc.ABC):
         self.chosen_by = chosen_by
 
     @property
+    def of_model(self) -> str:
+        """A node that the model itself has in its place, for refusals."""
+        return self.source
+
+    @property
     @abc.abstractmethod
     def count(self) -> int:
         """Number of inputs."""
@@ -77,7 +82,7 @@ class Choice(abc.ABC):
             if op in VARIABLES or is_stateful(op):
                 return Refusal(
                     "choice_not_fed",
-                    at=self.source,
+                    at=self.of_model,
                     need="an input that is chosen by what the step is fed, and nothing else",
                     saw="a choice that depends on {} '{}'".format(op, name),
                 )

@@ -145,6 +145,11 @@ class BranchedInput(_Conditional):
         super().__init__(view, source, group.condition)
         self._group = group
 
+    @property
+    def of_model(self) -> str:
+        """The first Merge: the IdentityN is ours."""
+        return self._group.merges[0]
+
     def refuse_batches(self, movability: Movability) -> Optional[Refusal]:
         """Refuses branches that do more than read state, and inputs that only main has."""
         for name in sorted(self._group.nodes[0] | self._group.nodes[1]):

@@ -295,6 +295,11 @@ def test_what_must_not_run_ahead_is_refused(
     assert refusal(ahead(batch, functions))["code"] == code
 
 
+@pytest.mark.parametrize("functions, node", [(False, "cond/Merge"), (True, "cond")])
+def test_refusals_name_a_node_of_the_model(functions: bool, node: str) -> None:
+    assert refusal(ahead(chosen_by_chance, functions))["node"] == node
+
+
 @pytest.mark.parametrize(
     "functions, code", [(False, "several_io_stages"), (True, "control_edge_from_main")]
 )
