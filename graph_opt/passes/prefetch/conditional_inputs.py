@@ -58,12 +58,13 @@ class FunctionalConditional(_Conditional):
 
     def refuse_batches(self, movability: Movability) -> Optional[Refusal]:
         """Refuses branches that do more than read state, and inputs that only main has."""
-        refusal = movability.refuse_function(self.source, also=frozenset(BATCH_SOURCES))
-        if refusal is not None:
-            return refusal
+        # What is not known counts as stateful, so this reason is looked for first.
         if any(self._body(number, "") is None for number in range(2)):
             need = "branches of ops that this process has registered"
             return Refusal("unknown_op", at=self.source, need=need, saw="another op")
+        refusal = movability.refuse_function(self.source, also=frozenset(BATCH_SOURCES))
+        if refusal is not None:
+            return refusal
         given = [tensor.node for tensor in self.view.inputs(self.source)[1:]]
         for name in given + list(self.view.controls(self.source)):
             refusal = movability.refuse_outside(self.source, name, reads_table=False)

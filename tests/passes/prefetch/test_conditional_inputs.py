@@ -313,6 +313,18 @@ def test_branches_that_wait_for_main_are_refused(functions: bool, code: str) -> 
     assert refusal(ahead(waiting, functions))["code"] == code
 
 
+def test_a_function_with_an_op_that_is_not_known_here_is_refused() -> None:
+    with control_flow_v2(True):
+        rows = tf.nn.embedding_lookup(models.table(), shifted())
+    tf.train.GradientDescentOptimizer(0.1).minimize(tf.reduce_sum(rows))
+    graph_def = running_graph_def(add_shapes=True)
+    for function in graph_def.library.function:
+        for node in function.node_def:
+            node.op = "OpOfElsewhere" if node.op == "AddV2" else node.op
+    found = refusal(ran_pass("async_embedding", models.config(), graph_def))
+    assert (found["code"], found["node"]) == ("unknown_op", "cond")
+
+
 def conditionals(build: Callable[[Iterators], Any]) -> List[str]:
     """The If nodes that choose an input."""
     with control_flow_v2(True):
