@@ -156,6 +156,37 @@ def update_groups(
     ]
 
 
+def as_looked_up(group: UpdateGroup, lookups: Sequence[LookupGroup]) -> UpdateGroup:
+    """An update with its gradients in the order of the op that looks up just these rows.
+
+    Servers that pooled its bags then sum their gradients, and the worker does not read them again.
+    The gradients of one table stay in the order in which TensorFlow adds them, even if there is no
+    such op with this order.
+
+    Args:
+      group: An update.
+      lookups: The lookups that are fused, cut as they will be written.
+    """
+    own = {member.candidate.name: member for member in group.members}
+    if len(own) < len(group.members):
+        return group
+    for looked_up in lookups:
+        names = [member.candidate.name for member in looked_up.members]
+        if own.keys() == set(names):
+            members = tuple(own[name] for name in names)
+            same = _by_table(members) == _by_table(group.members)
+            return group._replace(members=members) if same else group
+    return group
+
+
+def _by_table(members: Sequence[Member]) -> Dict[Tuple[str, ...], List[str]]:
+    """The names of each table's lookups, in order."""
+    found: Dict[Tuple[str, ...], List[str]] = {}
+    for member in members:
+        found.setdefault(member.candidate.tables, []).append(member.candidate.name)
+    return found
+
+
 def gradient_groups(
     view: GraphView,
     flow: BatchFlow,

@@ -20,6 +20,7 @@ from graph_opt.passes.fusion.deferred import DeferredVariable, by_variable, defe
 from graph_opt.passes.fusion.group_nodes import GroupNodes
 from graph_opt.passes.fusion.groups import (
     LookupGroup,
+    as_looked_up,
     cut_by_concatenation,
     gradient_groups,
     lookup_groups,
@@ -155,7 +156,7 @@ class FusionPlanner:
         gradients = gradient_groups(self._view, self._flow, members, placements, joined_by)
         return FusionPlan(
             tuple(parts),
-            tuple(updates),
+            tuple(as_looked_up(group, parts) for group in updates),
             tuple(gradients),
             tuple(sent_gradient_groups(self._view, self._flow, sent, joined_by)),
             placements,

@@ -172,6 +172,23 @@ def requests_of_updates(graph: tf.Graph) -> List[int]:
     ]
 
 
+def swapped_with_one_between(inputs: Dict[str, Any]) -> List[Any]:
+    """A lookup between two of one table, joined in another order than they were made in."""
+    ids = [tf.sparse.from_dense(inputs[name]) for name in ("ids", "more", "more")]
+    shared, other = models.table("shared"), models.table("other")
+    safe = tf.nn.safe_embedding_lookup_sparse
+    rows = [safe(table, each) for table, each in zip([shared, other, shared], ids)]
+    return rows[1:] + rows[:1]
+
+
+def test_lookups_in_another_order_than_tables_train_the_same(target: str) -> None:
+    lookups = swapped_with_one_between
+    fused = train(target, lookups, config=models.config()).trained
+    losses, values = models.difference(fused, train(target, lookups).trained)
+    assert losses < 1e-5 and values < 1e-5
+    assert requests_of_updates(fused.graph) == [SERVERS]
+
+
 def clipped_if_finite(optimizer: Any, loss: Any) -> Any:
     """Gradients clipped by their global norm, and not applied where that is not finite."""
     gradients, variables = zip(*optimizer.compute_gradients(loss))

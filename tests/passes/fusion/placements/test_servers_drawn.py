@@ -157,15 +157,37 @@ def test_a_table_that_two_lookups_read_is_asked_for_once() -> None:
     """)
 
 
-def test_an_update_of_bags_in_another_order_finds_its_rows_itself() -> None:
-    """TensorFlow adds the gradients of this model in another order than it has the lookups in."""
+def between() -> None:
+    """A lookup of another table between two of one."""
+    table = models.table("one")
+    trained(pooled(table, "a"), rows_of("two"), pooled(table, "b"))
 
-    def in_another_order() -> None:
+
+def swapped() -> None:
+    """A ConcatV2 joins rows in another order than TensorFlow has the tables in."""
+    one, two = rows_of("one"), rows_of("two")
+    trained(tf.tanh(tf.concat([two, one], 1)))
+
+
+@pytest.mark.parametrize("build", [between, swapped])
+def test_an_update_takes_gradients_in_the_order_in_which_servers_were_asked(
+    build: Callable[[], None],
+) -> None:
+    passed = on_servers(build)
+    (prepare,) = added(passed, "lookup_0/prepare")
+    (update,) = added(passed, "update")
+    bags = prepare.partition("(")[2].partition(")")[0]
+    assert update.startswith("update_0/pack = GroupEmbeddingPackGradients({}, ".format(bags))
+    assert update.endswith(", lookup_0/prepare, lookup_0/prepare:1) on worker0")
+
+
+def test_gradients_of_one_table_are_added_in_tensorflows_order_whatever_was_asked() -> None:
+    def padded_last() -> None:
         table, inputs = models.table("one"), bag("bag")
         plain = pooled(table, inputs)
         trained(plain, tf.nn.safe_embedding_lookup_sparse(table, inputs, default_id=3))
 
-    (update,) = added(on_servers(in_another_order), "update")
+    (update,) = added(on_servers(padded_last), "update")
     assert update.endswith(", g1, g0) on worker0")
 
 
