@@ -245,6 +245,20 @@ def test_updates_that_wait_for_each_other_are_apart() -> None:
     assert (found.lookups, found.updates) == (["a b"], ["a", "b"])
 
 
+def test_an_update_that_alone_waits_for_another_is_apart() -> None:
+    """What waits for either is the later one itself."""
+    loss, optimizer = loss_of([rows_of("a"), rows_of("b")]), Adagrad(0.1)
+    tables = tf.trainable_variables()
+    optimizer._create_slots(tables)
+    optimizer._prepare()
+    first, second = (
+        optimizer._apply_sparse_duplicate_indices(*pair).op
+        for pair in zip(tf.gradients(loss, tables), tables)
+    )
+    second._add_control_input(first)
+    assert planned().updates == ["a", "b"]
+
+
 def test_updates_that_steps_may_run_without_each_other_are_apart() -> None:
     ids = models.batches()["one"]
     loss = loss_of([tf.nn.embedding_lookup(models.table(name), ids) for name in "ab"])
