@@ -25,6 +25,7 @@ KERAS = ("keras_adam", "keras_adamax")
 DEFERRED = ("adam", "keras_adam")
 OPTIMIZERS = ("adam", "keras_adam", "keras_adamax", "adagrad", "momentum")
 QUICK_STEPS, STEPS, READS = 40, 2000, 10
+LONGEST_STEP_MILLIS = 120000
 
 
 class Combination(NamedTuple):
@@ -97,6 +98,8 @@ def check(combination: Combination, steps: int, server: str, folder: Path) -> No
     if combination.on_server:
         options = options.placed("/job:ps/task:0")
     config = fused_config(combination.prefetch)
+    if combination.on_server:
+        config.operation_timeout_in_ms = LONGEST_STEP_MILLIS
     opened = functools.partial(graph_opt.Session, target, config=config)
     with tf.Graph().as_default() as graph:
         for place, found in enumerate(checkpoints(opened, options, steps, folder)):
@@ -110,13 +113,16 @@ def check_again_if_refused(*arguments: Any) -> None:
 
     TensorFlow numbers the requests of a step at random, by a generator for each thread whose seed
     has 32 bits, and a server refuses the numbers of its last 100,000 requests. Since steps run in
-    threads of their own, that happens to one step in some 40,000, with any session.
+    threads of their own, that happens to one step in some 40,000, with any session. Where the
+    worker's own server refuses before the other one is asked, TensorFlow does not cancel the part
+    of that one, and the step waits for ever.
     """
     for may_start_over in (True, True, False):
         try:
             return check(*arguments)
-        except tf.errors.AbortedError as error:
-            if not may_start_over or "received twice" not in str(error):
+        except (tf.errors.AbortedError, tf.errors.DeadlineExceededError) as error:
+            is_refused = isinstance(error, tf.errors.DeadlineExceededError)
+            if not may_start_over or not (is_refused or "received twice" in str(error)):
                 raise
 
 
