@@ -74,7 +74,7 @@ class SteppedSession:
         return False
 
     def more_feeds(self, given: Given, is_partial: bool = False) -> Any:
-        """A dict of what a step that was prepared is fed besides."""
+        """A dict of what a prepared step is also fed."""
         return {}
 
     def goes_through_run(self, given: Given) -> bool:

@@ -31,9 +31,9 @@ _READS = frozenset(
 # They move rows to where a read finds them, and so draw on state only as that read does.
 BRING_ROWS = frozenset(
     [
-        "GroupEmbeddingBringToDate", "ResourceGroupEmbeddingBringToDate",
-        "GroupEmbeddingBringPackedToDate", "ResourceGroupEmbeddingBringPackedToDate",
-        "GroupEmbeddingBringExchangedToDate", "ResourceGroupEmbeddingBringExchangedToDate",
+        "GroupEmbeddingCatchUp", "ResourceGroupEmbeddingCatchUp",
+        "GroupEmbeddingCatchUpPacked", "ResourceGroupEmbeddingCatchUpPacked",
+        "GroupEmbeddingCatchUpExchanged", "ResourceGroupEmbeddingCatchUpExchanged",
     ]
 )  # fmt: skip
 # It numbers keys that it has not seen, but a key has the same number whenever that was.

@@ -60,7 +60,7 @@ _BY_NAME: Tuple[Tuple[VariableUse, str], ...] = (
     (_U.TRAINS_ROWS, "(Resource)?SparseApply[A-Z].*|NegTrain"),
     (_U.TRAINS_ROWS, "(Resource)?GroupEmbeddingApply(Packed)?|DynamicTableApply"),
     (_U.ACCUMULATES, "(Resource|Sparse)?AccumulatorApplyGradient"),
-    (_U.CATCHES_UP, "(Resource)?GroupEmbedding(Average|Bring(All|Packed|Exchanged|)ToDate)"),
+    (_U.CATCHES_UP, "(Resource)?GroupEmbedding(Average|CatchUp(All|Packed|Exchanged|))"),
     (_U.MAINTAINS, "DynamicTable(Assign|Compact|EndEpoch|Erase|Evict|Import|ImportFiltered)"),
     (_U.MAINTAINS, "DynamicTable(Initialize|Restore|SetStep|SlotInitialize|TrackChanges)"),
     (_U.ENDS, "DestroyTemporaryVariable|DestroyResourceOp|DynamicTableDestroy"),

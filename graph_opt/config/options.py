@@ -47,7 +47,7 @@ DEFERRED_ADAM, LAZY_ADAM, STOCK_ADAM = "deferred", "lazy", "stock"
 DEFAULT_MIN_TABLE_BYTES = 64 << 20
 DEFAULT_PACK_DENSE_MAX_BYTES = 128 << 10
 ADAMS = (DEFERRED_ADAM, LAZY_ADAM, STOCK_ADAM)
-"""What becomes of Adam's update: fused, with each row brought to date before it is read; fused, and
+"""What becomes of Adam's update: fused, with each row caught up before it is read; fused, and
 rows that were not looked up stay as they are; or left as TensorFlow wrote it."""
 _GROUP = "graph_options.optimizer_options.group_embedding_options"
 _SHARD = "graph_options.optimizer_options.shard_tables_options"

@@ -86,7 +86,7 @@ def named_like_slots(table: str, tensors: Iterable[str]) -> List[str]:
 
 
 def lacking_slots(optimizer: str, slots: Iterable[str]) -> List[str]:
-    """Slots that an optimizer has besides; none if these are all, or if it is not known."""
+    """Other slots that an optimizer has; none if these are all, or if it is not known."""
     there = frozenset(slots)
     known = [one for name, one in _WHOLE if name == optimizer]
     more = [sorted(one - there) for one in known if there < one]

@@ -40,7 +40,7 @@ def machine_rates(delay: float = 0.0) -> Rates:
     """Measures; the machine should have nothing else to do.
 
     Args:
-      delay: Seconds that a message takes to another task, besides.
+      delay: Seconds that a message takes to another task, however small it is.
 
     Raises:
       tf.errors.InternalError: It cannot be measured here.

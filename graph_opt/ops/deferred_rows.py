@@ -2,11 +2,11 @@
 
 Optimizers such as Adam move every row of a table in each step. An update with `row_states` moves
 only the rows that have a gradient, and keeps up to which step each row is current. Whatever reads
-rows has a control edge from one of these ops, which bring them to date:
+rows has a control edge from one of these ops, which catch them up:
 
-    group_embedding_lookup    group_embedding_bring_to_date
-    group_embedding_gather    group_embedding_bring_packed_to_date
-    anything else             group_embedding_bring_all_to_date
+    group_embedding_lookup    group_embedding_catch_up
+    group_embedding_gather    group_embedding_catch_up_packed
+    anything else             group_embedding_catch_up_all
 
 All take the tables and slots of the update as references or handles, and its row states. Where
 nothing is left behind, they return at once. None needs the variables to be initialized. A shard
@@ -40,7 +40,7 @@ def row_state_name(name: str, shared_name: str = "", container: str = "") -> str
     return container + ":" + known_as if container or ":" in known_as else known_as
 
 
-def group_embedding_bring_to_date(
+def group_embedding_catch_up(
     optimizer: str,
     tables: Sequence[tf.Tensor],
     slots: Sequence[tf.Tensor],
@@ -49,7 +49,7 @@ def group_embedding_bring_to_date(
     attributes: GroupAttributes,
     name: Optional[str] = None,
 ) -> tf.Operation:
-    """Brings the rows that a group lookup reads to date.
+    """Catches up the rows that a group lookup reads.
 
     Args:
       optimizer: That of the update.
@@ -63,7 +63,7 @@ def group_embedding_bring_to_date(
     Returns:
       The operation, which the lookup must have as a control input.
     """
-    return op_for(tables, "group_embedding_bring_to_date")(
+    return op_for(tables, "group_embedding_catch_up")(
         tables=list(tables),
         slots=list(slots),
         optimizer=optimizer,
@@ -74,7 +74,7 @@ def group_embedding_bring_to_date(
     )
 
 
-def group_embedding_bring_packed_to_date(
+def group_embedding_catch_up_packed(
     optimizer: str,
     tables: Sequence[tf.Tensor],
     slots: Sequence[tf.Tensor],
@@ -83,7 +83,7 @@ def group_embedding_bring_packed_to_date(
     table_names: Sequence[str],
     name: Optional[str] = None,
 ) -> tf.Operation:
-    """Brings, on a server, the rows that a worker requests to date.
+    """Catches up, on a server, the rows that a worker requests.
 
     Args:
       optimizer: That of the update.
@@ -97,7 +97,7 @@ def group_embedding_bring_packed_to_date(
     Returns:
       The operation, which `group_embedding_gather` must have as a control input.
     """
-    return op_for(tables, "group_embedding_bring_packed_to_date")(
+    return op_for(tables, "group_embedding_catch_up_packed")(
         tables=list(tables),
         slots=list(slots),
         optimizer=optimizer,
@@ -108,7 +108,7 @@ def group_embedding_bring_packed_to_date(
     )
 
 
-def group_embedding_bring_all_to_date(
+def group_embedding_catch_up_all(
     optimizer: str,
     tables: Sequence[tf.Tensor],
     slots: Sequence[tf.Tensor],
@@ -116,9 +116,9 @@ def group_embedding_bring_all_to_date(
     table_names: Sequence[str],
     name: Optional[str] = None,
 ) -> tf.Operation:
-    """Brings all rows to date; at most once in a step is there anything to do.
+    """Catches up all rows; at most once in a step is there anything to do.
 
-    An update that runs in the same step also brings all rows to date, as whoever reads the whole
+    An update that runs in the same step also catches up all rows, as whoever reads the whole
     table may do so after it. If a table or slot is not initialized, what was kept is dropped.
 
     Args:
@@ -132,7 +132,7 @@ def group_embedding_bring_all_to_date(
     Returns:
       The operation, which the reader must have as a control input.
     """
-    return op_for(tables, "group_embedding_bring_all_to_date")(
+    return op_for(tables, "group_embedding_catch_up_all")(
         tables=list(tables),
         slots=list(slots),
         optimizer=optimizer,

@@ -274,7 +274,7 @@ def set_step(tables: Sequence[tf.Tensor], step: Any, name: Optional[str] = None)
 
 
 def once_run(result: tf.Tensor, value: tf.Tensor) -> Tuple[tf.Tensor, List[tf.Tensor]]:
-    """A value for what must not begin before an op has run, and what to wait for besides.
+    """A value for what must not begin before an op has run, and what else to wait for.
 
     Args:
       result: An output of the op.

@@ -49,7 +49,7 @@ class StageSpec(NamedTuple):
         a nice value, 20 to all other threads; -1 runs its ops on the main graph's threads.
       tuned: Which of `THREADS` and `CAPACITY` are found while it runs; they begin as given here.
       tuning_bytes: Bytes that batches of a tuned stage may take.
-      exact: Whether main brings the rows that were looked up to date.
+      exact: Whether main refreshes the rows that were looked up.
     """
 
     name: str

@@ -1,7 +1,7 @@
 """The kinds of tables: what each place of tables means for the passes that handle lookups.
 
-A kind of table that is added here is fused, runs ahead, and is brought to date; docs/development.md
-tells what else it needs.
+A kind of table that is added here is fused, caught up, and runs ahead with exact rows;
+docs/development.md tells what else it needs.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class TableKind:
       name: In one word.
       lookup_ops: The ops that return the results of fused lookups.
       update_ops: Those that take part in their updates.
-      exact: How rows that were looked up ahead are brought to date.
+      exact: How rows that were looked up ahead are refreshed.
       placement: How lookups of TensorFlow's functions are fused, their tables updated, and rows
-        brought to date whose updates are deferred. None if an earlier pass writes all this.
+        caught up whose updates are deferred. None if an earlier pass writes all this.
       is_sampled: Whether a session can measure how many updates rows have missed.
     """
 

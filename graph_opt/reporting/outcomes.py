@@ -110,7 +110,7 @@ class DenseReader:
     Attributes:
       node: Its name.
       op: Its op type.
-      tables: Names of the variables whose rows are all brought to date before it runs.
+      tables: Names of the variables whose rows are all caught up before it runs.
       in_each_step: Whether the steps that update them run it, too.
     """
 

@@ -12,7 +12,7 @@ from graph_opt.reporting.tables import table
 
 @dataclasses.dataclass(frozen=True)
 class TableRefresh:
-    """One table whose rows are brought to date before a step uses them.
+    """One table whose rows are refreshed before a step uses them.
 
     Attributes:
       table: Its name.
@@ -101,7 +101,7 @@ def refreshed_text(tables: Sequence[TableRefresh]) -> str:
     """A table for people; "" for none."""
     if not tables:
         return ""
-    header = ["rows brought to date", "steps", "in main", "ids ahead", "changed", "bags", "again"]
+    header = ["rows refreshed", "steps", "in main", "ids ahead", "changed", "bags", "again"]
     return table(header, [_row(one) for one in tables])
 
 

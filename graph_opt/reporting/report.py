@@ -56,7 +56,7 @@ class Report:
       tuned: What is chosen for each stage that is tuned while it runs, and why, a line each.
       read_again: How many waiting batches had their rows read again, and why; "" if none had.
       staleness: How old the rows were that sampled steps have used so far.
-      refreshed: How many rows were brought to date, as far as a session has read the counts.
+      refreshed: How many rows were refreshed, as far as a session has read the counts.
 
     Example:
       >>> report = graph_opt.optimize_graph(tf.get_default_graph(), config)

@@ -247,7 +247,7 @@ def _fusion_lines(report: Report) -> List[str]:
 def _dense_lines(report: Report) -> List[str]:
     """What makes a deferred update cost as much as one of the whole table, and when."""
     lines = [
-        "dense_reader: {} ({}) has all rows of {} brought to date in each step, which takes as "
+        "dense_reader: {} ({}) has all rows of {} caught up in each step, which takes as "
         "long as TensorFlow's own update: read single rows, or read it less often".format(
             reader.node, reader.op, _tables(reader.tables, "table")
         )
@@ -257,7 +257,7 @@ def _dense_lines(report: Report) -> List[str]:
     others = [reader.node for reader in report.dense_readers if not reader.in_each_step]
     if others:
         more = " or " + counted(len(others) - 1, "other node") if len(others) > 1 else ""
-        lines.append("all rows are brought to date when {}{} runs".format(others[0], more))
+        lines.append("all rows are caught up when {}{} runs".format(others[0], more))
     return lines
 
 

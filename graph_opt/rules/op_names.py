@@ -67,8 +67,8 @@ GROUP_READERS = {
     **dict.fromkeys(GROUP_GATHERS, "Packed"),
     **dict.fromkeys(EXCHANGE_GATHERS, "Exchanged"),
 }
-"""Ops that read rows of several tables, their argument `tables`; as the op is called that brings
-these rows to date: `GroupEmbeddingBring{}ToDate`."""
+"""Ops that read rows of several tables, their argument `tables`, and the end of the name of the op
+that catches up these rows: `GroupEmbeddingCatchUp{}`."""
 # What finds the rows of an exchange that have changed since they were sent.
 EXCHANGE_CHANGES = frozenset(["ExchangeChangedRows", "ResourceExchangeChangedRows"])
 # What carries the messages of an exchange.

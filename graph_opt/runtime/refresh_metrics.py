@@ -32,7 +32,7 @@ class RefreshMetrics(Dict[str, Dict[str, Any]]):
 
 
 def refresh_metrics(session: Any) -> RefreshMetrics:
-    """What steps on a session's graph have brought to date so far, by table.
+    """What steps on a session's graph have refreshed so far, by table.
 
     Tables are those with exact rows (`async_embedding_options.exact`) or a `staleness_limit` whose
     lookups run ahead: in the process, on parameter servers, or sharded across ranks.
@@ -68,7 +68,7 @@ def refresh_metrics(session: Any) -> RefreshMetrics:
 
 
 def counts_refreshed(graph: Any) -> bool:
-    """Whether a graph has ops that bring rows to date and count them."""
+    """Whether a graph has ops that refresh rows and count them."""
     return bool(_counting(graph))
 
 

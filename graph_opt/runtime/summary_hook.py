@@ -24,7 +24,7 @@ class PrefetchSummaryHook(tf.train.SessionRunHook):
     Scalars of each table whose lookups run ahead, under `staleness/<table>/`: `missed_updates`, the
     mean of its rows, and `relative_l2`; both of all steps sampled so far.
 
-    Scalars of each table whose rows are brought to date, under `refresh/<table>/`: `ids_changed`,
+    Scalars of each table whose rows are refreshed, under `refresh/<table>/`: `ids_changed`,
     the share of the ids looked up ahead whose row was written before its step, and `steps_in_main`,
     the share of steps that looked up all rows themselves; both since the last time.
 

@@ -75,7 +75,7 @@ class AsyncEmbeddingHook(tf.train.SessionRunHook):
             self._fallback.after_create_session(session, coord)
 
     def end(self, session: Any) -> None:
-        """Ends the prefetch threads, and brings rows to date that outlive the session."""
+        """Ends the prefetch threads, and catches up rows that outlive the session."""
         self._fallback.end(session)
         end_threads(session)
         flush_deferred(raw_session(session))

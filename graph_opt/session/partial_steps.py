@@ -7,7 +7,7 @@ Whether a step is one of them is told by what it would run: a placeholder that i
 an op that acts or draws (an iterator, `py_func`, `Assert`), which the step as built does not run.
 So does a step whose script feeds the result of a fused lookup.
 
-It runs the copies of `stock_graph`. Rows of deferred tables are brought to date for these, as for
+It runs the copies of `stock_graph`. Rows of deferred tables are caught up for these, as for
 any node that a graph gets later. A step that trains such tables cannot run as built, and names the
 feeds that it lacks.
 """

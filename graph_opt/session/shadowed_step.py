@@ -232,7 +232,7 @@ class _Search:
         return self._names.resolved([tensor, *given[0]], given[1], self._feeds).fetches[0]
 
     def _in_the_way(self, operations: AbstractSet[Any]) -> str:
-        """Why these operations cannot run besides the step; "" if they can."""
+        """Why these operations cannot run beside the step; "" if they can."""
         for operation in operations:
             text = _fault(operation)
             if text:

@@ -198,7 +198,7 @@ class StagedSteps(RecordedSession):
             self._hooks.learn_graph(translation)
 
     def close(self) -> None:
-        """Brings rows to date that outlive the session, ends its threads and closes it.
+        """Catches up rows that outlive the session, ends its threads and closes it.
 
         Raises:
           tf.errors.OpError: TensorFlow failed to close the session, or an update of the last steps

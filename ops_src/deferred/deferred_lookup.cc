@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "deferred/row_bringer.h"
+#include "deferred/row_catch_up.h"
 
 namespace graph_opt {
 namespace {
@@ -50,33 +50,33 @@ std::vector<IdRange> RangesOf(const std::vector<DeferredTable>& tables,
   return ranges;
 }
 
-// Gathers the rows of one shard, and brings them to date some at a time.
+// Gathers the rows of one shard, and catches them up some at a time.
 class ShardRows {
  public:
   ShardRows(const DeferredShard& shard, std::shared_ptr<const PassedSteps> passed,
             const RowKernels& kernels, DeferredNeeds needs)
-      : bringer_(shard, std::move(passed), kernels, RowBringer::Rest::kAllowed, needs),
+      : catch_up_(shard, std::move(passed), kernels, RowCatchUp::Rest::kAllowed, needs),
         num_rows_(shard.rows->num_rows()) {}
 
   void Add(int64_t row) {
     if (row >= num_rows_) return;
     rows_[count_++] = row;
-    if (count_ == RowBringer::kRowsAtOnce) Finish();
+    if (count_ == RowCatchUp::kRowsAtOnce) Finish();
   }
 
   void Finish() {
-    bringer_.Bring(rows_, count_);
+    catch_up_.CatchUp(rows_, count_);
     count_ = 0;
   }
 
  private:
-  RowBringer bringer_;
+  RowCatchUp catch_up_;
   const int64_t num_rows_;
   int64_t count_ = 0;
-  int64_t rows_[RowBringer::kRowsAtOnce];
+  int64_t rows_[RowCatchUp::kRowsAtOnce];
 };
 
-// Brings rows of one table to date.
+// Catches up rows of one table.
 class TableRows {
  public:
   TableRows(const DeferredTable& table, const RowKernels& kernels) : partition_(table.partition) {
@@ -114,9 +114,8 @@ class TableRows {
 
 }  // namespace
 
-void BringToDate(const std::vector<DeferredTable>& tables,
-                 const std::vector<DeferredLookup>& lookups, const RowKernels& kernels,
-                 Parallel* parallel) {
+void CatchUp(const std::vector<DeferredTable>& tables, const std::vector<DeferredLookup>& lookups,
+             const RowKernels& kernels, Parallel* parallel) {
   const std::vector<IdRange> ranges = RangesOf(tables, lookups, parallel->num_threads());
   parallel->Run(static_cast<int64_t>(ranges.size()), [&](int64_t i) {
     const IdRange& range = ranges[i];

@@ -25,11 +25,10 @@ struct DeferredLookup {
   int table;
 };
 
-// Brings the rows that lookups name to the last step that has ended, and default rows, too. Ids
+// Catches up the rows that lookups name to the last step that has ended, and default rows, too. Ids
 // without a row are skipped.
-void BringToDate(const std::vector<DeferredTable>& tables,
-                 const std::vector<DeferredLookup>& lookups, const RowKernels& kernels,
-                 Parallel* parallel);
+void CatchUp(const std::vector<DeferredTable>& tables, const std::vector<DeferredLookup>& lookups,
+             const RowKernels& kernels, Parallel* parallel);
 
 }  // namespace graph_opt
 

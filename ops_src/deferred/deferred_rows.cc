@@ -5,25 +5,25 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "deferred/row_bringer.h"
+#include "deferred/row_catch_up.h"
 
 namespace graph_opt {
 namespace {
 
-// How many steps a row may miss before it is brought to date all the same. In each step some rows
+// How many steps a row may miss before it is caught up all the same. In each step some rows
 // are looked at, so many that all have their turn within half that time, and those that missed a
-// quarter of it are brought to date: no row ever misses more than three quarters.
+// quarter of it are caught up: no row ever misses more than three quarters.
 int64_t MostMissed(int64_t num_rows) {
   int64_t most = 1024;
   while (most < num_rows / 8 && most < 65536) most *= 2;
   return most;
 }
 
-// Brings rows [begin, end) to date that missed more than `least` steps, and rows that rest, too, if
+// Catches up rows [begin, end) that missed more than `least` steps, and rows that rest, too, if
 // that has to end.
-void BringRange(const DeferredShard& shard, int64_t begin, int64_t end, int64_t least,
-                RowBringer* bringer, const PassedSteps& passed) {
-  constexpr int64_t kMost = RowBringer::kRowsAtOnce;
+void CatchUpRange(const DeferredShard& shard, int64_t begin, int64_t end, int64_t least,
+                  RowCatchUp* catch_up, const PassedSteps& passed) {
+  constexpr int64_t kMost = RowCatchUp::kRowsAtOnce;
   int64_t rows[kMost];
   int64_t count = 0;
   for (int64_t row = begin; row < end; ++row) {
@@ -31,20 +31,20 @@ void BringRange(const DeferredShard& shard, int64_t begin, int64_t end, int64_t 
     if (stamp.IsBehind(passed.step()) && stamp.Age(passed.step()) <= least) continue;
     rows[count++] = row;
     if (count < kMost) continue;
-    bringer->Bring(rows, count);
+    catch_up->CatchUp(rows, count);
     count = 0;
   }
-  bringer->Bring(rows, count);
+  catch_up->CatchUp(rows, count);
 }
 
-void BringAllRows(const DeferredShard& shard, const std::shared_ptr<const PassedSteps>& passed,
-                  const RowKernels& kernels, Parallel* parallel) {
+void CatchUpAllRows(const DeferredShard& shard, const std::shared_ptr<const PassedSteps>& passed,
+                    const RowKernels& kernels, Parallel* parallel) {
   constexpr int64_t kRowsOfTask = 16384;
   const int64_t num_rows = shard.rows->num_rows();
   parallel->Run((num_rows + kRowsOfTask - 1) / kRowsOfTask, [&](int64_t i) {
-    RowBringer bringer(shard, passed, kernels, RowBringer::Rest::kEnded);
+    RowCatchUp catch_up(shard, passed, kernels, RowCatchUp::Rest::kEnded);
     const int64_t begin = i * kRowsOfTask;
-    BringRange(shard, begin, std::min(begin + kRowsOfTask, num_rows), 0, &bringer, *passed);
+    CatchUpRange(shard, begin, std::min(begin + kRowsOfTask, num_rows), 0, &catch_up, *passed);
   });
 }
 
@@ -100,7 +100,7 @@ void DeferredRows::BeginStep(const DeferredShard& place, const IdleStep& step,
 // Forgets what the steps were, once all rows are current.
 void DeferredRows::Restart(const DeferredShard& place, const IdleStep& rule, bool averages,
                            const RowKernels& kernels, Parallel* parallel) {
-  if (history_ != nullptr) BringAllRows(place, passed_, kernels, parallel);
+  if (history_ != nullptr) CatchUpAllRows(place, passed_, kernels, parallel);
   history_.reset(new StepHistory(rule, MostMissed(num_rows()), step_, averages));
   Publish();
 }
@@ -144,8 +144,8 @@ uint32_t DeferredRows::StampOfUpdate() const {
   return history_->rule().changes ? step_ + 1 : step_;
 }
 
-void DeferredRows::BringAll(const DeferredShard& place, int64_t run, const RowKernels& kernels,
-                            Parallel* parallel) {
+void DeferredRows::CatchUpAll(const DeferredShard& place, int64_t run, const RowKernels& kernels,
+                              Parallel* parallel) {
   std::lock_guard<std::mutex> lock(updating_);
   Settle(place, run, kernels, parallel);
 }
@@ -154,17 +154,17 @@ void DeferredRows::Settle(const DeferredShard& place, int64_t run, const RowKern
                           Parallel* parallel) {
   settled_in_run_ = run;
   if (is_settled()) return;
-  if (passed_ != nullptr) BringAllRows(place, passed_, kernels, parallel);
+  if (passed_ != nullptr) CatchUpAllRows(place, passed_, kernels, parallel);
   is_settled_.store(true, std::memory_order_release);
 }
 
 void DeferredRows::Sweep(const DeferredShard& place, const RowKernels& kernels) {
   const int64_t most_missed = MostMissed(num_rows());
   int64_t left = std::min(num_rows(), (2 * num_rows() + most_missed - 1) / most_missed);
-  RowBringer bringer(place, passed_, kernels);
+  RowCatchUp catch_up(place, passed_, kernels);
   while (left > 0) {
     const int64_t end = std::min(next_swept_ + left, num_rows());
-    BringRange(place, next_swept_, end, most_missed / 4, &bringer, *passed_);
+    CatchUpRange(place, next_swept_, end, most_missed / 4, &catch_up, *passed_);
     left -= end - next_swept_;
     next_swept_ = end == num_rows() ? 0 : end;
   }
@@ -215,21 +215,21 @@ DeferredUpdate::~DeferredUpdate() {
 
 void UpdateRuns(DeferredRows* deferred, const Occurrences& occurrences, const UpdateRows& rows,
                 const RowKernels& kernels) {
-  RowBringer bringer(deferred->place(), deferred->passed(), kernels);
+  RowCatchUp catch_up(deferred->place(), deferred->passed(), kernels);
   const uint32_t stamp = deferred->StampOfUpdate();
   Occurrences left = occurrences;
   while (left.count > 0) {
-    int64_t of_runs[RowBringer::kRowsAtOnce];
+    int64_t of_runs[RowCatchUp::kRowsAtOnce];
     int64_t num_runs = 0;
     int64_t end = 0;
     for (; end < left.count; ++end) {
       const int64_t row =
           static_cast<int64_t>((left.sorted[end] >> left.payload_bits) - rows.first_key);
       if (num_runs > 0 && of_runs[num_runs - 1] == row) continue;
-      if (num_runs == RowBringer::kRowsAtOnce) break;
+      if (num_runs == RowCatchUp::kRowsAtOnce) break;
       of_runs[num_runs++] = row;
     }
-    bringer.LockAndBring(of_runs, num_runs);
+    catch_up.LockAndCatchUp(of_runs, num_runs);
     Occurrences some = left;
     some.count = end;
     kernels.update_runs(some, rows);
@@ -247,10 +247,10 @@ void StepAverages(const std::vector<DeferredShard>& shards, float rate, int64_t 
   }
 }
 
-void BringAllToDate(const std::vector<DeferredShard>& shards, int64_t run,
-                    const RowKernels& kernels, Parallel* parallel) {
+void CatchUpAll(const std::vector<DeferredShard>& shards, int64_t run, const RowKernels& kernels,
+                Parallel* parallel) {
   for (const DeferredShard& shard : InOrder(shards)) {
-    shard.rows->BringAll(shard, run, kernels, parallel);
+    shard.rows->CatchUpAll(shard, run, kernels, parallel);
   }
 }
 

@@ -2,12 +2,12 @@
 //
 // Some optimizers move all rows of a table in each step (TensorFlow's Adam: moments decay, and by
 // them every row moves). What a step does to a row without gradient is known beforehand, so it is
-// done later, for many steps at once, when the row is next needed: the row is brought to date. That
+// done later, for many steps at once, when the row is next needed: the row is caught up. That
 // takes about as long as one update, however many steps the row missed.
 //
 // Memory does not grow with the number of steps. A row has four bytes, for the step that it is
 // current as of (row_stamps.h). The sums of past steps (step_history.h) reach as far back as a row
-// may need: each step also brings some rows to date that missed many.
+// may need: each step also catches up some rows that missed many.
 #ifndef GRAPH_OPT_DEFERRED_DEFERRED_ROWS_H_
 #define GRAPH_OPT_DEFERRED_DEFERRED_ROWS_H_
 
@@ -42,7 +42,7 @@ struct DeferredShard {
 };
 
 // The steps to which the rows of one table, or one shard, are current, and what later steps were.
-// Each row changes only under a lock of its own, so that rows are brought to date by any number of
+// Each row changes only under a lock of its own, so that rows are caught up by any number of
 // threads while an update runs. At first all rows are current, and nothing is known of their slots.
 //
 // A row may have an average of its weights over time, which moves a part of the way to them in
@@ -59,10 +59,10 @@ class DeferredRows {
 
   int64_t num_rows() const { return stamps_.num_rows(); }
 
-  // Whether there were steps of an average: what brings rows to date has to know where it lies.
+  // Whether there were steps of an average: what catches up rows has to know where it lies.
   bool is_averaged() const { return is_averaged_.load(std::memory_order_acquire); }
 
-  // Whether all rows are current, so that there is nothing to bring to date.
+  // Whether all rows are current, so that there is nothing to catch up.
   bool is_settled() const { return is_settled_.load(std::memory_order_acquire); }
 
   // The steps that have ended, or null before the first.
@@ -90,8 +90,8 @@ class DeferredRows {
   const DeferredShard& place() const { return place_; }
 
   // Waits for a step that has begun.
-  void BringAll(const DeferredShard& place, int64_t run, const RowKernels& kernels,
-                Parallel* parallel);
+  void CatchUpAll(const DeferredShard& place, int64_t run, const RowKernels& kernels,
+                  Parallel* parallel);
 
  private:
   void Restart(const DeferredShard& place, const IdleStep& rule, bool averages,
@@ -122,12 +122,12 @@ class DeferredRows {
 absl::Status CheckDeferrable(const Optimizer& optimizer, bool averaged = false);
 
 // The next step of some shards, from the lock of their updates to its end. While it lives, the rows
-// with gradients are updated by UpdateRuns (GroupApply and ApplyUpdate call it); they are brought
-// to date there. Its end makes the step count for all other rows.
+// with gradients are updated by UpdateRuns (GroupApply and ApplyUpdate call it); they are caught
+// up there. Its end makes the step count for all other rows.
 class DeferredUpdate {
  public:
   // Waits until no other update of the shards runs. The optimizer is deferrable. `run` is the
-  // number of the session's run: where the same run had all rows brought to date, this does so
+  // number of the session's run: where the same run had all rows caught up, this does so
   // again at the end.
   DeferredUpdate(const Optimizer& optimizer, std::vector<DeferredShard> shards, int64_t run,
                  const RowKernels& kernels, Parallel* parallel);
@@ -143,7 +143,7 @@ class DeferredUpdate {
   Parallel* const parallel_;
 };
 
-// Brings the rows of the occurrences to date and updates them, within a DeferredUpdate. Threads may
+// Catches up the rows of the occurrences and updates them, within a DeferredUpdate. Threads may
 // do this at once for different rows.
 void UpdateRuns(DeferredRows* deferred, const Occurrences& occurrences, const UpdateRows& rows,
                 const RowKernels& kernels);
@@ -153,10 +153,10 @@ void UpdateRuns(DeferredRows* deferred, const Occurrences& occurrences, const Up
 void StepAverages(const std::vector<DeferredShard>& shards, float rate, int64_t run,
                   const RowKernels& kernels, Parallel* parallel);
 
-// Waits until no update of the shards runs, and brings all their rows to date: at once where they
+// Waits until no update of the shards runs, and catches up all their rows: at once where they
 // are. Rows that rested no longer do, since whatever waits for this may write to their slots.
-void BringAllToDate(const std::vector<DeferredShard>& shards, int64_t run,
-                    const RowKernels& kernels, Parallel* parallel);
+void CatchUpAll(const std::vector<DeferredShard>& shards, int64_t run, const RowKernels& kernels,
+                Parallel* parallel);
 
 }  // namespace graph_opt
 

@@ -37,7 +37,7 @@ struct DriftSeries {
   static constexpr double kLeftOut = 1.0 / (1 << 26);
 };
 
-// The series with which old rows are brought to date in the least time.
+// The series with which old rows are caught up in the least time.
 DriftSeries ChooseSeries(const IdleStep& rule);
 
 }  // namespace graph_opt

@@ -11,7 +11,7 @@ namespace {
 // one: to begin another run takes as long as to pool about so many.
 constexpr int64_t kMostBetween = 8;
 
-// Brings the bags of one block to date.
+// Refreshes the bags of one block.
 class BlockRefresh {
  public:
   BlockRefresh(const Table& table, const ChangedRows& changed, const Lookup& lookup,

@@ -30,7 +30,7 @@ struct RefreshedLookup {
   int64_t changed_bags = 0;
 };
 
-// Brings rows to date that were pooled before: pools those bags again of which a row may have
+// Refreshes rows that were pooled before: pools those bags again of which a row may have
 // changed since, perhaps some between them, and leaves all others as they are. Pooled rows are then
 // those of GroupLookup, to the bit. They are undefined when a fault is returned.
 BagFault RefreshBags(const std::vector<Table>& tables, const std::vector<ChangedRows>& changed,

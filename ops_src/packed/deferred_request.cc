@@ -32,9 +32,8 @@ void AddLookups(const RequestedRows& requested, int shard, std::vector<ScratchAr
 
 }  // namespace
 
-void BringToDate(const std::vector<DeferredShard>& shards,
-                 const std::vector<RequestedRows>& requested, DeferredNeeds needs,
-                 const RowKernels& kernels, Parallel* parallel) {
+void CatchUp(const std::vector<DeferredShard>& shards, const std::vector<RequestedRows>& requested,
+             DeferredNeeds needs, const RowKernels& kernels, Parallel* parallel) {
   std::vector<DeferredTable> tables;
   std::vector<DeferredLookup> lookups;
   std::vector<ScratchArray<int32_t>> ids;
@@ -46,7 +45,7 @@ void BringToDate(const std::vector<DeferredShard>& shards,
     tables.back().partition = TableShards(Partition::kMod, {shards[i].rows->num_rows()});
     AddLookups(requested[i], static_cast<int>(i), &ids, &lookups);
   }
-  BringToDate(tables, lookups, kernels, parallel);
+  CatchUp(tables, lookups, kernels, parallel);
 }
 
 }  // namespace graph_opt

@@ -8,11 +8,10 @@
 
 namespace graph_opt {
 
-// Brings the rows to date that a request asks for, each shard's of its own (ReadRequest), as far as
+// Catches up the rows that a request asks for, each shard's of its own (ReadRequest), as far as
 // their reader needs. Rows that a shard does not have are skipped.
-void BringToDate(const std::vector<DeferredShard>& shards,
-                 const std::vector<RequestedRows>& requested, DeferredNeeds needs,
-                 const RowKernels& kernels, Parallel* parallel);
+void CatchUp(const std::vector<DeferredShard>& shards, const std::vector<RequestedRows>& requested,
+             DeferredNeeds needs, const RowKernels& kernels, Parallel* parallel);
 
 }  // namespace graph_opt
 

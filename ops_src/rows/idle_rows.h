@@ -103,8 +103,8 @@ inline GRAPH_OPT_INLINED Words MixColumns(const IdleRows& all, const IdleMixing&
 }
 
 template <bool kRooted, bool kAveraged>
-inline GRAPH_OPT_INLINED Words BringColumns(const IdleRows& all, const IdleRow& row,
-                                            const IdleColumns& columns) {
+inline GRAPH_OPT_INLINED Words CatchUpColumns(const IdleRows& all, const IdleRow& row,
+                                              const IdleColumns& columns) {
   if (!kRooted && !kAveraged && all.are_mixed) return MixColumns(all, row.mixing, columns);
   Words apart{};
   if (kAveraged || row.num_spans > 0 || row.kept != 1.0f) {
@@ -120,7 +120,7 @@ inline bool IsZero(Words bits) {
 }
 
 template <bool kRooted, bool kAveraged>
-inline void BringTyped(const IdleRows& given) {
+inline void CatchUpTyped(const IdleRows& given) {
   const IdleRows all = given;  // of its own, which no write to a table could change
   const int64_t dim = all.dim;
   const int64_t ahead = RowsAhead(dim * 4) / (1 + kAveraged + all.num_slots) + 1;
@@ -138,22 +138,22 @@ inline void BringTyped(const IdleRows& given) {
     const int64_t end = columns.at + dim;
     Words bits{};
     for (; columns.at + kLanes <= end; columns.at += kLanes) {
-      bits |= BringColumns<kRooted, kAveraged>(all, row, columns);
+      bits |= CatchUpColumns<kRooted, kAveraged>(all, row, columns);
     }
     if (columns.at < end) {
       columns.some = static_cast<int>(end - columns.at);
-      bits |= BringColumns<kRooted, kAveraged>(all, row, columns);
+      bits |= CatchUpColumns<kRooted, kAveraged>(all, row, columns);
     }
     row.may_rest = IsZero(bits);
   }
 }
 
-void BringRows(const IdleRows& rows) {
+void CatchUpRows(const IdleRows& rows) {
   const bool is_averaged = rows.average != nullptr;
   if (rows.root >= 0) {
-    return is_averaged ? BringTyped<true, true>(rows) : BringTyped<true, false>(rows);
+    return is_averaged ? CatchUpTyped<true, true>(rows) : CatchUpTyped<true, false>(rows);
   }
-  is_averaged ? BringTyped<false, true>(rows) : BringTyped<false, false>(rows);
+  is_averaged ? CatchUpTyped<false, true>(rows) : CatchUpTyped<false, false>(rows);
 }
 
 }  // namespace GRAPH_OPT_SET

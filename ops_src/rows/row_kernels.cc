@@ -100,9 +100,9 @@ void UpdateRuns(const Occurrences& all, const UpdateRows& rows) {
   SetFor(all.dim, all.type).update_runs(all, rows);
 }
 
-void BringRows(const IdleRows& rows) { SetFor(rows.dim, RowType::kFloat).bring_rows(rows); }
+void CatchUpRows(const IdleRows& rows) { SetFor(rows.dim, RowType::kFloat).catch_up_rows(rows); }
 
-const RowKernels kBest = {"best", 1, Pool, CopyRows, AddToRows, SumRuns, UpdateRuns, BringRows};
+const RowKernels kBest = {"best", 1, Pool, CopyRows, AddToRows, SumRuns, UpdateRuns, CatchUpRows};
 
 }  // namespace
 

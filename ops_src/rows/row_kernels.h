@@ -155,7 +155,7 @@ struct RowKernels {
   // Returns how many runs there were.
   int64_t (*sum_runs)(const Occurrences& occurrences, const RunSums& sums);
   void (*update_runs)(const Occurrences& occurrences, const UpdateRows& rows);
-  void (*bring_rows)(const IdleRows& rows);
+  void (*catch_up_rows)(const IdleRows& rows);
 };
 
 // For each call the fastest that this machine runs, which depends on how wide the rows are.

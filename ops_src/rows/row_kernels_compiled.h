@@ -157,7 +157,7 @@ void Pool(const PoolBlock& block) {
 
 extern const RowKernels kRowKernels;
 const RowKernels kRowKernels = {GRAPH_OPT_SET_NAME, kLanes,  Pool,       CopyRows,
-                                AddToRows,          SumRuns, UpdateRuns, BringRows};
+                                AddToRows,          SumRuns, UpdateRuns, CatchUpRows};
 
 }  // namespace GRAPH_OPT_SET
 }  // namespace graph_opt

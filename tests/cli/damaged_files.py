@@ -34,7 +34,7 @@ class Target(NamedTuple):
     """A file that a command reads.
 
     Attributes:
-      make: Makes it, and what the command reads besides, in an empty folder.
+      make: Makes it, and what else the command reads, in an empty folder.
       file: Its name.
       command: The command's arguments; `{}` stands for the folder.
       infers_shapes: Whether TensorFlow infers shapes of what the file says.

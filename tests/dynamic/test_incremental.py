@@ -186,7 +186,7 @@ def test_scripts_of_deeprec_ask_for_increments(tmp_path: Path) -> None:
 
 
 def test_an_estimators_export_follows_the_increments(tmp_path: Path) -> None:
-    """TensorFlow's ops alone serve it, and bring it to date."""
+    """TensorFlow's ops alone serve it, and catch it up."""
 
     def model_fn(features: Any, labels: Any, mode: str) -> Any:
         table = graph_opt.get_embedding_variable("users", 2)

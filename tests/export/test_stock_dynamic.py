@@ -98,7 +98,7 @@ def test_a_served_graph_saves_what_is_restored_again(parts: int, tmp_path: Path)
         np.testing.assert_array_equal(session.run(model.read, {model.keys: ASKED}), rows)
 
 
-def test_increments_bring_a_served_graph_to_date(tmp_path: Path) -> None:
+def test_increments_catch_up_a_served_graph(tmp_path: Path) -> None:
     """What serves loads the full checkpoint once, then increments of it, by stock ops."""
     with tf.Graph().as_default() as graph, tf.Session() as session:
         model = Model(2, BANK, bank=bank, exports=False)

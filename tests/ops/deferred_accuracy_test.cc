@@ -78,11 +78,11 @@ void TrainsAsStepByStep(const Betas& betas, float epsilon, Rates rates, int64_t 
     const std::vector<int64_t> ids = SomeRows(&random, kRows, step);
     const std::vector<float> gradients =
         Gradients(&random, static_cast<int64_t>(ids.size()) * kDim);
-    training.BringToDate(SomeRows(&random, kRows, 1), &sequential);
+    training.CatchUp(SomeRows(&random, kRows, 1), &sequential);
     training.Step(AdamAt(step, betas, epsilon, RateAt(rates, step, num_steps)), ids, gradients,
                   &sequential, step);
   }
-  training.BringAllToDate(&sequential, num_steps);
+  training.CatchUpAll(&sequential, num_steps);
   for (int which = 0; which < 3; ++which) {
     Distance deferred;
     Distance stepwise;
@@ -112,12 +112,12 @@ void TrainsAsStepByStep(const Betas& betas, float epsilon, Rates rates, int64_t 
   }
 }
 
-// One row of weights 0 that missed `age` steps, brought to date at once, and the same in double.
+// One row of weights 0 that missed `age` steps, caught up at once, and the same in double.
 struct OneRow {
   OneRow(const Optimizer& first, int64_t dim)
       : values(static_cast<size_t>(1 + graph_opt_num_slots(&first)), std::vector<float>(dim)) {}
 
-  void BringToDate(const PassedSteps& passed, int64_t age, const RowKernels& kernels) {
+  void CatchUp(const PassedSteps& passed, int64_t age, const RowKernels& kernels) {
     std::vector<IdleSpan> spans;
     IdleRow row = {};
     passed.Describe(age, &row, &spans);
@@ -135,7 +135,7 @@ struct OneRow {
     all.spans = spans.data();
     all.rows = &row;
     all.count = 1;
-    kernels.bring_rows(all);
+    kernels.catch_up_rows(all);
   }
 
   Values<float> values;
@@ -162,8 +162,8 @@ double Apart(double value, double exact) {
 }
 
 // With weights of 0, what is compared is the drift itself, not what is left of it in a sum.
-void BringsRowsOfAnyAgeToDate(const Betas& betas, float epsilon, Rates rates,
-                              const RowKernels& kernels, int64_t most_steps) {
+void CatchesUpRowsOfAnyAge(const Betas& betas, float epsilon, Rates rates,
+                           const RowKernels& kernels, int64_t most_steps) {
   const auto optimizer_at = [&](int64_t step) {
     return AdamAt(step, betas, epsilon, RateAt(rates, step, most_steps));
   };
@@ -185,7 +185,7 @@ void BringsRowsOfAnyAgeToDate(const Betas& betas, float epsilon, Rates rates,
     if (step + 1 < next && step + 1 < most_steps) continue;
     next += 1 + next / 3;
     OneRow row = before;
-    row.BringToDate(*history.passed(), step + 1, kernels);
+    row.CatchUp(*history.passed(), step + 1, kernels);
     for (int64_t i = 0; i < dim; ++i) {
       const bool as_exact = Apart(row.values[0][i], exact[0][i]) < 8 * FLT_EPSILON &&
                             Apart(row.values[1][i], exact[1][i]) < FLT_EPSILON &&
@@ -235,7 +235,7 @@ void RulesOfAllForms(const RowKernels& kernels) {
       for (size_t i = 0; i < 19; ++i) StepByRule(step, i, &exact);
       if (age % 97 != 0 && age > 10) continue;
       OneRow row = before;
-      row.BringToDate(*history.passed(), age, kernels);
+      row.CatchUp(*history.passed(), age, kernels);
       for (size_t i = 0; i < 19; ++i) {
         const double unit = FLT_EPSILON * (std::fabs(before.values[0][i]) + std::fabs(exact[0][i]));
         CHECK(std::fabs(row.values[0][i] - exact[0][i]) < 8 * unit);
@@ -271,7 +271,7 @@ void MixedStepsOfAnyAge(const RowKernels& kernels) {
     if (age % 97 != 0 && age > 10) continue;
     OneRow row(AdamAt(0, kBetas[0], 1, 1), 19);
     row.values = before;
-    row.BringToDate(*history.passed(), age, kernels);
+    row.CatchUp(*history.passed(), age, kernels);
     for (size_t which = 0; which < 2; ++which) {
       for (size_t i = 0; i < 19; ++i) {
         const double sizes = std::fabs(before[0][i]) + std::fabs(before[1][i]);
@@ -313,7 +313,7 @@ void IdleStepsAreUpdatesWithoutGradient(const RowKernels& kernels) {
       history.Add(IdleStepOf(usual.optimizer));
       StepInDouble(WithoutGradient(usual), &exact);
     }
-    row.BringToDate(*history.passed(), 3, kernels);
+    row.CatchUp(*history.passed(), 3, kernels);
     for (size_t which = 0; which < exact.size(); ++which) {
       for (size_t i = 0; i < exact[which].size(); ++i) {
         const double moved = std::fabs(exact[which][i] - before[which][i]);
@@ -352,7 +352,7 @@ int main(int argc, char** argv) {
       for (Rates rates : kRates) {
         if (number++ % (left_out + 1) != first) continue;
         for (const RowKernels* const* set = RunnableRowKernels(); *set != nullptr; ++set) {
-          BringsRowsOfAnyAgeToDate(betas, epsilon, rates, **set, 10 * num_steps);
+          CatchesUpRowsOfAnyAge(betas, epsilon, rates, **set, 10 * num_steps);
         }
         TrainsAsStepByStep(betas, epsilon, rates, num_steps, &all);
       }

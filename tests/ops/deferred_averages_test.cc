@@ -113,22 +113,22 @@ void AveragesAreThoseOfAllSteps(const Trained& trained, Pattern pattern, int64_t
     std::vector<float> gradients(ids.size() * kDim);
     for (float& gradient : gradients) gradient = Number(&random);
     const DeferredNeeds needs = step % 2 == 0 ? DeferredNeeds::kWeights : DeferredNeeds::kAll;
-    training.BringToDate(ids, &threads, needs);
+    training.CatchUp(ids, &threads, needs);
     training.Step(trained.at(step), ids, gradients, &threads, step);
     if (pattern != Pattern::kBeforeEach) average(step);
     if (step % 400 == 399) {
-      training.BringAllToDate(&threads, step);
+      training.CatchUpAll(&threads, step);
       Compare(trained.name, static_cast<int>(pattern), training);
     }
   }
-  training.BringAllToDate(&threads);
+  training.CatchUpAll(&threads);
   Compare(trained.name, static_cast<int>(pattern), training);
   const std::vector<float> settled = training.average();
-  training.BringAllToDate(&threads);
+  training.CatchUpAll(&threads);
   CHECK(training.average() == settled);
 }
 
-// Who reads weights does not care about averages, and who updates weights brings them along.
+// Who reads weights does not care about averages, and who updates weights catches them up.
 void WeightsNeedNoAverages() {
   Random random(3);
   Sequential sequential;
@@ -137,13 +137,13 @@ void WeightsNeedNoAverages() {
   training.Step(AdamAt(0), {0, 1, 2}, std::vector<float>(3 * kDim, 1.0f), &sequential);
   const std::vector<float> before = training.average();
   training.StepAverage(0.25f, &sequential);
-  training.BringToDate({0}, &sequential, DeferredNeeds::kWeights);
+  training.CatchUp({0}, &sequential, DeferredNeeds::kWeights);
   CHECK(training.average() == before && training.Age(0) == 1);
-  training.BringToDate({1}, &sequential);
+  training.CatchUp({1}, &sequential);
   CHECK(training.average()[0] == before[0] && training.average()[kDim] != before[kDim]);
   training.Step(AdamAt(1), {2}, std::vector<float>(kDim, 1.0f), &sequential);
   CHECK(training.average()[2 * kDim] != before[2 * kDim]);
-  training.BringAllToDate(&sequential);
+  training.CatchUpAll(&sequential);
   Compare("three rows", 0, training);
 }
 
@@ -157,17 +157,17 @@ void UntouchedRowsRest() {
     for (int64_t step = 0; step < 20; ++step) {
       training.Step(trained.at(step), {0}, std::vector<float>(kDim, 1.0f), &sequential, step);
       training.StepAverage(0.1f, &sequential, step);
-      training.BringToDate({0, 5}, &sequential);
+      training.CatchUp({0, 5}, &sequential);
       CHECK(training.IsResting(5) && !training.IsResting(0));
     }
     // Assigned weights end that.
-    training.BringAllToDate(&sequential);
+    training.CatchUpAll(&sequential);
     training.Assign(0, 5, 0.75f);
     for (int64_t step = 20; step < 30; ++step) {
       training.Step(trained.at(step), {0}, std::vector<float>(kDim, 1.0f), &sequential, step);
       training.StepAverage(0.1f, &sequential, step);
     }
-    training.BringAllToDate(&sequential);
+    training.CatchUpAll(&sequential);
     Compare(trained.name, -1, training);
   }
 }
@@ -180,7 +180,7 @@ void OddRatesAreDoneAtOnce() {
   training.KeepAverage();
   for (int64_t step = 0; step < 30; ++step) {
     training.Step(AdamAt(step), {step % 4}, std::vector<float>(kDim, 1.0f), &threads, step);
-    if (step % 7 == 6) training.BringAllToDate(&threads, step);
+    if (step % 7 == 6) training.CatchUpAll(&threads, step);
     training.StepAverage(step % 5 == 4 ? -0.01f : 0.1f, &threads, step);
     if (step % 7 == 6 || step % 5 == 4) Compare("odd rates", static_cast<int>(step), training);
   }

@@ -1,4 +1,4 @@
-// Deferred rows without TensorFlow: who brings which rows to date, at the same time as whom.
+// Deferred rows without TensorFlow: who catches up which rows, at the same time as whom.
 #include <cfloat>
 #include <thread>
 
@@ -47,28 +47,28 @@ bool IsCurrent(const Training& training, int64_t row) {
   return true;
 }
 
-void RowsAreBroughtToDateOneByOne() {
+void RowsAreCaughtUpOneByOne() {
   constexpr int64_t kRows = 50;
   constexpr int64_t kDim = 5;
   for (int seed = 0; seed < 10; ++seed) {
     Random random(seed);
     Threads threads(3);
     Training training(&random, kRows, kDim, {0, 0}, BestRowKernels());
-    training.BringToDate({0, 1}, &threads);  // nothing has happened
+    training.CatchUp({0, 1}, &threads);  // nothing has happened
     std::vector<bool> touched(kRows, false);
     for (int step = 0; step < 120; ++step) {
       RandomStep(&random, kRows, kDim, AdamAt(step), step, &training, &threads);
       std::vector<int64_t> ids = RandomIds(&random, kRows, 20);
       ids.insert(ids.end(), {-1, kRows, int64_t{1} << 40, 3, 3});
-      training.BringToDate(ids, &threads);
+      training.CatchUp(ids, &threads);
       for (int64_t id : ids) {
         if (id >= 0 && id < kRows) CHECK(IsCurrent(training, id));
       }
     }
-    training.BringAllToDate(&threads);
+    training.CatchUpAll(&threads);
     for (int64_t row = 0; row < kRows; ++row) CHECK(IsCurrent(training, row));
     const Values<float> settled = training.deferred();
-    training.BringAllToDate(&threads);
+    training.CatchUpAll(&threads);
     CHECK(training.deferred() == settled);
   }
 }
@@ -88,17 +88,17 @@ void AssignedSlotsAreNoticed() {
   };
   assign(4, 0.25f);  // before the first step, as a checkpoint does
   for (int step = 0; step < 5; ++step) idle(step);
-  training.BringToDate({4, 7}, &sequential);  // row 7 rests
+  training.CatchUp({4, 7}, &sequential);  // row 7 rests
   CHECK(IsCurrent(training, 4));
-  training.BringAllToDate(&sequential);
+  training.CatchUpAll(&sequential);
   assign(7, 0.5f);
   for (int step = 5; step < 9; ++step) idle(step);
-  training.BringToDate({7}, &sequential);
+  training.CatchUp({7}, &sequential);
   CHECK(IsCurrent(training, 7));
   CHECK(training.deferred()[1][7 * kDim] < 0.5f);
 }
 
-// A run that had all rows brought to date leaves them so; other runs do not.
+// A run that had all rows caught up leaves them so; other runs do not.
 void RunsWithADenseReaderEndSettled() {
   constexpr int64_t kRows = 20;
   Random random(6);
@@ -111,7 +111,7 @@ void RunsWithADenseReaderEndSettled() {
   };
   training.Step(AdamAt(0), {1, 2}, std::vector<float>(8, 1.0f), &sequential, 0);
   CHECK(!step_in_run(1, 1));
-  training.BringAllToDate(&sequential, 2);
+  training.CatchUpAll(&sequential, 2);
   CHECK(step_in_run(2, 2));
   for (int64_t row = 0; row < kRows; ++row) CHECK(IsCurrent(training, row));
   CHECK(!step_in_run(3, 3));
@@ -129,7 +129,7 @@ void RulesMayChange() {
         AdamAt(step, rule % 2 == 0 ? 1e-3f : 0.1f, rule % 3 == 0 ? 0.99f : 0.9f);
     RandomStep(&random, kRows, 6, optimizer, step, &training, &threads);
   }
-  training.BringAllToDate(&threads);
+  training.CatchUpAll(&threads);
   for (int64_t row = 0; row < kRows; ++row) CHECK(IsCurrent(training, row));
 }
 
@@ -153,11 +153,11 @@ void OldRowsAreSwept() {
     }
   }
   CHECK(any_old);
-  training.BringAllToDate(&sequential);
+  training.CatchUpAll(&sequential);
   for (int64_t row = 0; row < kRows; ++row) CHECK(IsCurrent(training, row));
 }
 
-// Threads bring rows to date all the time, and now and then all rows, while updates run.
+// Threads catch up rows all the time, and now and then all rows, while updates run.
 void ManyThreadsAtOnce() {
   constexpr int64_t kRows = 300;
   Random random(10);
@@ -170,8 +170,8 @@ void ManyThreadsAtOnce() {
       Random own(100 + reader);
       Sequential sequential;
       while (!done) {
-        training.BringToDate(RandomIds(&own, kRows, 64), &sequential);
-        if (Below(&own, 20) == 0) training.BringAllToDate(&sequential, 1 << 30);
+        training.CatchUp(RandomIds(&own, kRows, 64), &sequential);
+        if (Below(&own, 20) == 0) training.CatchUpAll(&sequential, 1 << 30);
       }
     });
   }
@@ -180,12 +180,12 @@ void ManyThreadsAtOnce() {
   }
   done = true;
   for (std::thread& reader : readers) reader.join();
-  training.BringAllToDate(&threads);
+  training.CatchUpAll(&threads);
   for (int64_t row = 0; row < kRows; ++row) CHECK(IsCurrent(training, row));
 }
 
-// Some tables in shards with deferred rows, two steps of them, as a lookup and as servers bring and
-// update them.
+// Some tables in shards with deferred rows, two steps of them, as a lookup and as servers catch up
+// and update them.
 struct Sharded {
   explicit Sharded(Random* random) : table(random, 41, 3, 3, Partition::kDiv) {
     for (const std::vector<float>& part : table.parts) {
@@ -205,7 +205,7 @@ struct Sharded {
     return places;
   }
 
-  // Whether the row has been brought to date since all slots were 0.5.
+  // Whether the row has been caught up since all slots were 0.5.
   bool IsBrought(int64_t id) const {
     const int64_t key = table.map.KeyOf(id);
     const int shard = table.map.ShardOf(key);
@@ -234,7 +234,7 @@ void IdsAreThoseOfShardsAndBags() {
     lookup.bags.default_id = 27;
     DeferredTable table = {sharded.table.map, sharded.Places()};
     table.shards[2].rows = wide ? table.shards[2].rows : nullptr;
-    BringToDate({table}, {lookup}, BestRowKernels(), &threads);
+    CatchUp({table}, {lookup}, BestRowKernels(), &threads);
     for (int64_t id = 0; id < 41; ++id) {
       const bool named = id == 0 || id == 14 || id == 27 || id == 40;
       const bool is_deferred = wide || sharded.table.map.ShardOf(sharded.table.map.KeyOf(id)) != 2;
@@ -271,7 +271,7 @@ void RequestsNameRowsAndBags() {
   }
   std::vector<RequestedRows> requested;
   CHECK(ReadRequest(request.data(), static_cast<int64_t>(request.size()), served, &requested).ok());
-  BringToDate(sharded.Places(), requested, DeferredNeeds::kAll, BestRowKernels(), &threads);
+  CatchUp(sharded.Places(), requested, DeferredNeeds::kAll, BestRowKernels(), &threads);
   const int64_t second = sharded.table.map.first_key(1);
   for (int64_t id = 0; id < 41; ++id) {
     const bool named =
@@ -339,7 +339,7 @@ void OthersAreNotDeferrable() {
 
 int main() {
   using namespace graph_opt;
-  RowsAreBroughtToDateOneByOne();
+  RowsAreCaughtUpOneByOne();
   AssignedSlotsAreNoticed();
   RunsWithADenseReaderEndSettled();
   RulesMayChange();

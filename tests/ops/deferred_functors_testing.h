@@ -107,8 +107,8 @@ class Training {
   }
 
   // As a lookup does.
-  void BringToDate(const std::vector<int64_t>& ids, Parallel* parallel,
-                   DeferredNeeds needs = DeferredNeeds::kAll) {
+  void CatchUp(const std::vector<int64_t>& ids, Parallel* parallel,
+               DeferredNeeds needs = DeferredNeeds::kAll) {
     DeferredTable table;
     table.needs = needs;
     table.partition = TableShards(Partition::kMod, {rows_});
@@ -116,11 +116,11 @@ class Training {
     DeferredLookup lookup = {};
     lookup.bags.ids = ids.data();
     lookup.bags.num_ids = static_cast<int64_t>(ids.size());
-    graph_opt::BringToDate({table}, {lookup}, kernels_, parallel);
+    graph_opt::CatchUp({table}, {lookup}, kernels_, parallel);
   }
 
-  void BringAllToDate(Parallel* parallel, int64_t run = 0) {
-    graph_opt::BringAllToDate({Place()}, run, kernels_, parallel);
+  void CatchUpAll(Parallel* parallel, int64_t run = 0) {
+    graph_opt::CatchUpAll({Place()}, run, kernels_, parallel);
   }
 
   // Sets a row everywhere.

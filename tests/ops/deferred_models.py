@@ -10,8 +10,8 @@ from graph_opt.compat import tf
 from graph_opt.compat.variables import parts_of
 from graph_opt.embedding.group_lookup import LookupRequest, lookup_group
 from graph_opt.ops.deferred_rows import (
-    group_embedding_bring_all_to_date,
-    group_embedding_bring_to_date,
+    group_embedding_catch_up,
+    group_embedding_catch_up_all,
     row_state_name,
 )
 from graph_opt.ops.group_embedding import (
@@ -86,9 +86,9 @@ class Models:
     Attributes:
       deferred, stock: The variables of both.
       train: A step of both.
-      all_to_date: Brings all rows to date.
-      read: The pooled rows of both, the deferred ones brought to date before.
-      rows_to_date: Brings the rows of the lookups to date.
+      catch_up_all: Catches up all rows.
+      read: The pooled rows of both, the deferred ones caught up before.
+      catch_up_rows: Catches up the rows of the lookups.
     """
 
     def __init__(self, case: Case) -> None:
@@ -151,13 +151,13 @@ class Models:
         self.slots = [reference(part) for part in [*slots[0], *slots[1]]]
         self.states = [state_of(part) for part in parts]
         self.names = [part.op.name for part in parts]
-        self.all_to_date = group_embedding_bring_all_to_date(
+        self.catch_up_all = group_embedding_catch_up_all(
             "Adam", self.variables, self.slots, self.states, self.names
         )
-        self.rows_to_date = group_embedding_bring_to_date(
+        self.catch_up_rows = group_embedding_catch_up(
             "Adam", self.variables, self.slots, self.states, ids, attributes
         )
-        with tf.control_dependencies([self.rows_to_date]):
+        with tf.control_dependencies([self.catch_up_rows]):
             pooled = group_embedding_lookup(
                 values, ids, attributes, [tf.float32] * len(LOOKED_UP), name="lookup"
             )
@@ -183,7 +183,7 @@ class Models:
 
     def start(self, session: Any) -> None:
         """Initializes both alike."""
-        session.run(self.all_to_date)
+        session.run(self.catch_up_all)
         session.run(self._initialize)
         session.run(self._start_alike)
 
@@ -198,8 +198,8 @@ class Models:
         return feed
 
     def compare(self, session: Any, steps: int) -> None:
-        """Fails unless all rows are those of TensorFlow's Adam; brings them to date before."""
-        session.run(self.all_to_date)
+        """Fails unless all rows are those of TensorFlow's Adam; catches them up before."""
+        session.run(self.catch_up_all)
         ours, theirs = session.run([self.deferred.all(), self.stock.all()])
         for variable, one, other in zip(self.deferred.all(), ours, theirs):
             # Moments: a multiplication for each step in one of them, a power in the other.

@@ -1,4 +1,4 @@
-// Rows that ran ahead and are brought to date, without TensorFlow: whatever updates come between,
+// Rows that ran ahead and are refreshed, without TensorFlow: whatever updates come between,
 // the pooled rows are those of a lookup afterwards, to the bit.
 #include <algorithm>
 #include <atomic>

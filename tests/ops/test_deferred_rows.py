@@ -1,4 +1,4 @@
-"""Deferred updates, and rows brought to date, beside TensorFlow's Adam in real sessions."""
+"""Deferred updates, and rows caught up, beside TensorFlow's Adam in real sessions."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from graph_opt.compat import tf
 from graph_opt.ops.deferred_rows import (
-    group_embedding_bring_all_to_date,
-    group_embedding_bring_to_date,
+    group_embedding_catch_up,
+    group_embedding_catch_up_all,
     row_state_name,
 )
 from graph_opt.ops.group_embedding import GroupAttributes, GroupIds
@@ -111,7 +111,7 @@ def test_a_restored_table_goes_on_from_its_moments(running: Tuple[Models, Any]) 
     models.start(session)
     train(models, session, range(6), rows=4)  # the moments of all other rows are 0
     random = np.random.RandomState(3)
-    session.run(models.all_to_date)
+    session.run(models.catch_up_all)
     for ours, theirs in zip(models.deferred.all(), models.stock.all()):
         value = np.abs(random.randn(*ours.shape.as_list())).astype(np.float32)
         ours.load(value, session)
@@ -123,7 +123,7 @@ def test_a_restored_table_goes_on_from_its_moments(running: Tuple[Models, Any]) 
 @pytest.mark.parametrize("use_resource", [False, True])
 def test_an_update_in_the_run_of_a_dense_reader_leaves_nothing_behind(use_resource: bool) -> None:
     models = Models(Case(use_resource))
-    with tf.control_dependencies([models.all_to_date]):
+    with tf.control_dependencies([models.catch_up_all]):
         reads = [tf.reduce_sum(part.read_value()) for part in models.deferred.weights]
     with tf.Session() as session:
         models.start(session)
@@ -141,12 +141,12 @@ def test_nothing_needs_to_be_initialized(use_resource: bool) -> None:
     models = Models(Case(use_resource))
     batch = models.feed(random_batch(np.random.RandomState(9)), 9)
     with tf.Session() as session:
-        session.run([models.all_to_date, models.rows_to_date], batch)
+        session.run([models.catch_up_all, models.catch_up_rows], batch)
         with pytest.raises(tf.errors.FailedPreconditionError, match="deferred/t"):
             session.run(models.read[0][0], batch)
         # A session that serves restores no slots.
         session.run([part.initializer for part in models.deferred.weights])
-        session.run([models.all_to_date, models.read[0][0]], batch)
+        session.run([models.catch_up_all, models.read[0][0]], batch)
 
 
 @pytest.mark.parametrize("use_resource", [False, True])
@@ -164,10 +164,10 @@ def test_other_tables_of_a_group_are_left_alone(use_resource: bool) -> None:
         [0, 1], [1, 1], ["frozen", "table"], ["sum"] * 2, ["dense"] * 2, [False] * 2, [-1] * 2
     )
     slots = [frozen, deferred[1], frozen, deferred[2]]
-    to_date = group_embedding_bring_to_date(
+    catch_up = group_embedding_catch_up(
         "Adam", [frozen, deferred[0]], slots, ["", *states], group, attributes
     )
-    with tf.control_dependencies([to_date]):
+    with tf.control_dependencies([catch_up]):
         after = [variables[place].read_value() for place in (0, 3)]
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
@@ -178,7 +178,7 @@ def test_other_tables_of_a_group_are_left_alone(use_resource: bool) -> None:
 
 
 @pytest.mark.parametrize("use_resource", [False, True])
-def test_each_plain_read_brings_its_own_variable_to_date(use_resource: bool) -> None:
+def test_each_plain_read_catches_up_its_own_variable(use_resource: bool) -> None:
     variables = [
         tf.get_variable(name, initializer=tf.ones([ROWS, 4]), use_resource=use_resource)
         for name in ("table", "m", "v", "other")
@@ -253,9 +253,7 @@ def test_a_table_of_another_shape_has_another_state(use_resource: bool) -> None:
     ]
     references = [reference(one) for one in variables]
     states = [state_of(variables[0])]
-    to_date = group_embedding_bring_all_to_date(
-        "Adam", references[:1], references[1:], states, [""]
-    )
+    catch_up = group_embedding_catch_up_all("Adam", references[:1], references[1:], states, [""])
     apply = adam_of(references, states, tf.constant([[1], [2]]), tf.ones([2, shapes[1]]))
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
@@ -264,7 +262,7 @@ def test_a_table_of_another_shape_has_another_state(use_resource: bool) -> None:
             session.run(tf.global_variables_initializer(), {shapes: size})
             session.run(apply, {shapes: size})
             session.run(apply, {shapes: size})
-            session.run(to_date)
+            session.run(catch_up)
             value = session.run(variables[0])
             assert value.shape == tuple(size)
             assert (value < 1).all()  # rows without a gradient move, too
@@ -299,13 +297,13 @@ def test_what_cannot_be_deferred_is_said(
 def test_two_shards_with_one_state_are_refused() -> None:
     params = [table(name, ROWS, 4, use_resource=True) for name in ("a", "b")]
     slots = [tf.get_variable("slot{}".format(i), [ROWS, 4], use_resource=True) for i in range(4)]
-    to_date = group_embedding_bring_all_to_date(
+    catch_up = group_embedding_catch_up_all(
         "Adam", [one.handle for one in params], [one.handle for one in slots], ["a", ":a"], ["", ""]
     )
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
         with pytest.raises(tf.errors.InvalidArgumentError, match="has the entry ':a' twice"):
-            session.run(to_date)
+            session.run(catch_up)
 
 
 @pytest.mark.parametrize(

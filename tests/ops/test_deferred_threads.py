@@ -1,4 +1,4 @@
-"""Threads that update deferred tables, bring rows to date, and read and write them at once."""
+"""Threads that update deferred tables, catch up rows, and read and write them at once."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 
 from graph_opt.compat import tf
 from graph_opt.ops.deferred_rows import (
-    group_embedding_bring_all_to_date,
-    group_embedding_bring_to_date,
+    group_embedding_catch_up,
+    group_embedding_catch_up_all,
 )
 from graph_opt.ops.group_embedding import GroupAttributes, GroupIds, group_embedding_apply
 from graph_opt.ops.optimizers import optimizer_specs
@@ -61,19 +61,19 @@ def running(session: Any, fetch: Any) -> Callable[[int], Any]:
     return lambda turn: session.run(fetch)
 
 
-def test_rows_are_brought_to_date_while_others_train() -> None:
+def test_rows_are_caught_up_while_others_train() -> None:
     models = Models(Case())
 
     with tf.Session() as session:
 
         def read(turn: int) -> None:
             batch = random_batch(np.random.RandomState(turn), length=8)
-            session.run(models.rows_to_date, models.feed(batch, turn))
+            session.run(models.catch_up_rows, models.feed(batch, turn))
 
         models.start(session)
         train(models, session, range(1))
         in_threads(
-            [read, read, running(session, models.all_to_date)],
+            [read, read, running(session, models.catch_up_all)],
             lambda: train(models, session, range(1, 120)),
         )
         models.compare(session, 120)
@@ -101,7 +101,7 @@ def test_threads_that_update_one_table_take_turns(use_resource: bool, use_lockin
     attributes = GroupAttributes(
         [0, 1], [1, 1], ["a", "b"], ["sum"] * 2, ["dense"] * 2, [False] * 2, [-1] * 2
     )
-    updates, to_date, all_to_date = [], [], []
+    updates, catch_up, catch_up_all = [], [], []
     for order in ([0, 1], [1, 0]):
         tables = [reference(params[i]) for i in order]
         of_slots = [reference(slot[i]) for slot in slots for i in order]
@@ -123,14 +123,14 @@ def test_threads_that_update_one_table_take_turns(use_resource: bool, use_lockin
                 row_states=states,
             )
         )
-        to_date.append(
-            group_embedding_bring_to_date("Adam", tables, of_slots, states, group, attributes)
+        catch_up.append(
+            group_embedding_catch_up("Adam", tables, of_slots, states, group, attributes)
         )
-        all_to_date.append(
-            group_embedding_bring_all_to_date("Adam", tables, of_slots, states, ["", ""])
+        catch_up_all.append(
+            group_embedding_catch_up_all("Adam", tables, of_slots, states, ["", ""])
         )
     variables = [*params, *slots[0], *slots[1]]
-    with tf.control_dependencies(all_to_date[:1]):
+    with tf.control_dependencies(catch_up_all[:1]):
         reads = [tf.reduce_sum(one.read_value()) for one in variables]
     # Takes the lock of a resource exclusively, as restores do.
     writes = [tf.assign_add(one, tf.zeros(one.shape)).op for one in variables if use_resource]
@@ -149,17 +149,17 @@ def test_threads_that_update_one_table_take_turns(use_resource: bool, use_lockin
         results = []
         start = session.run([tf.random.normal([ROWS, 3], seed=3)] * 2)
         for has_threads in (False, True):
-            session.run(all_to_date)
+            session.run(catch_up_all)
             session.run(tf.global_variables_initializer())
             for one, value in zip(params, start):
                 one.load(value, session)
             if has_threads:
-                others = [*to_date, *all_to_date, reads, writes]
+                others = [*catch_up, *catch_up_all, reads, writes]
                 in_threads([running(session, one) for one in others], update)
             else:
                 for _ in range(2 * STEPS):
                     session.run(updates[0])
-            session.run(all_to_date)
+            session.run(catch_up_all)
             results.append(session.run(variables))
     for one, other in zip(*results):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)

@@ -1,4 +1,4 @@
-"""How many updates rows may miss is checked where ops are made that bring them to date."""
+"""How many updates rows may miss is checked where ops are made that refresh them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NOTHING = np.zeros([0], np.int64)
 
 
 def refreshed(row_logs: List[str], may_miss: List[int], positions: List[int]) -> Any:
-    """One row of a table in two shards, brought to date."""
+    """One row of a table in two shards, refreshed."""
     group: Dict[str, Any] = dict(
         ids=[np.array([1], np.int64)],
         positions=[NOTHING],

@@ -12,8 +12,8 @@ from graph_opt.compat import tf
 from graph_opt.compat.variables import parts_of
 from graph_opt.embedding.group_lookup import LookupRequest, lookup_group
 from graph_opt.ops.deferred_rows import (
-    group_embedding_bring_all_to_date,
-    group_embedding_bring_packed_to_date,
+    group_embedding_catch_up_all,
+    group_embedding_catch_up_packed,
     row_state_name,
 )
 from tests.embedding.lookup_groups import IdBags, random_bags, table
@@ -215,8 +215,8 @@ def test_deferred_training_on_a_server_equals_adam(
         states = [row_state_name(reference(part).op.name) for part in parts]
         slots = [[reference(one) for one in slot] for slot in (m, v)]
 
-        def to_date(places: List[int], request: tf.Tensor) -> tf.Operation:
-            return group_embedding_bring_packed_to_date(
+        def catch_up(places: List[int], request: tf.Tensor) -> tf.Operation:
+            return group_embedding_catch_up_packed(
                 "Adam",
                 [group.shards[place] for place in places],
                 [slot[place] for slot in slots for place in places],
@@ -225,12 +225,12 @@ def test_deferred_training_on_a_server_equals_adam(
                 [group.names[place] for place in places],
             )
 
-        pooled = group.look_up(to_date)
+        pooled = group.look_up(catch_up)
         numbers = [tf.constant(number) for number in (0.01, 0.9, 0.999, 1e-8)]
         powers = [tf.placeholder(tf.float32, []) for _ in range(2)]
         train = group.apply("Adam", group.shards, slots, [*numbers, *powers], gradients, states)
         with tf.device(SERVER):
-            all_to_date = group_embedding_bring_all_to_date(
+            catch_up_all = group_embedding_catch_up_all(
                 "Adam", group.shards, [*slots[0], *slots[1]], states, group.names
             )
     with tf.Session(worker.target) as session:
@@ -244,7 +244,7 @@ def test_deferred_training_on_a_server_equals_adam(
             feed.update(zip(powers, turned))
             turned = turned * betas  # rounded as TensorFlow's
             session.run([train, train_stock], feed)
-        session.run(all_to_date)
+        session.run(catch_up_all)
         theirs = [*stock_parts, *(adam.get_slot(p, slot) for slot in "mv" for p in stock_parts)]
         for one, other in zip(*session.run([[*parts, *m, *v], theirs])):
             np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)

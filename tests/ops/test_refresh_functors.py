@@ -1,4 +1,4 @@
-"""Rows brought to date without TensorFlow: builds and runs `refresh_functors_test.cc`."""
+"""Rows refreshed without TensorFlow: builds and runs `refresh_functors_test.cc`."""
 
 from __future__ import annotations
 

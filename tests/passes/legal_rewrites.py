@@ -92,7 +92,7 @@ def texts_of(translation: Translation) -> Iterator[str]:
     yield from translation.taken.values()
     for part in translation.parts:
         if isinstance(part, DeferredVariables):
-            yield from part.up_to_date.values()
+            yield from part.current_values.values()
         elif isinstance(part, MicroBatchNames):
             yield from part.results.values()
         elif isinstance(part, Sampling):

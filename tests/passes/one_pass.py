@@ -75,7 +75,7 @@ def ran_pass(name: str, config: Any, graph_def: Any = None, **known: Any) -> Pas
       name: The pass.
       config: A ConfigProto, or SessionOptions.
       graph_def: The graph; None for the default one.
-      **known: What sessions know besides, as fields of SessionOptions; `async_embedding` are those
+      **known: What else sessions know, as fields of SessionOptions; `async_embedding` are those
         of its options.
     """
     if graph_def is None:

@@ -37,7 +37,7 @@ class Model(NamedTuple):
       pass_name: The pass.
       build: Builds it; returns its GraphDef or None, which means the default graph.
       config: The ConfigProto with which the pass changes it.
-      known: What sessions know besides; see `ran_pass`.
+      known: What else sessions know; see `ran_pass`.
     """
 
     pass_name: str

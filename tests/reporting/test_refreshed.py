@@ -42,7 +42,7 @@ def test_text_tells_shares() -> None:
         [TableRefresh("items", 8, 8), TableRefresh("users", 8, 2, 1000, 15, 200, 14)]
     )
     assert text.splitlines() == [
-        "rows brought to date  steps  in main  ids ahead  changed  bags  again",
+        "rows refreshed  steps  in main  ids ahead  changed  bags  again",
         "items                     8  100.0%           0  -           0  -",
         "users                     8  25.0%         1000  1.5%      200  7.0%",
     ]

@@ -200,7 +200,7 @@ def test_a_lost_server_does_not_hold_up_the_end_of_a_session() -> None:
         assert_deferred(session.graph)
         servers.close()
         flush_deferred(session)
-        (message,) = [text for text in warnings_about(session.graph) if "brought to date" in text]
+        (message,) = [text for text in warnings_about(session.graph) if "caught up" in text]
         assert server.target in message
         # TensorFlow itself does not close a session while one of its servers is down.
         stack.enter_context(parameter_servers(addresses, has_ops=[True]))

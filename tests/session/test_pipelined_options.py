@@ -154,7 +154,7 @@ def test_a_bad_record_costs_its_batch_alone(target: str) -> None:
 
 
 @pytest.mark.parametrize("staleness", [0, 1])
-def test_rows_of_adam_are_brought_to_date(target: str, staleness: int) -> None:
+def test_rows_of_adam_are_caught_up(target: str, staleness: int) -> None:
     expected = run(target, "adam", None if staleness == 0 else pipelining(staleness))
     config = pipelining(staleness)
     options = config.graph_options.optimizer_options

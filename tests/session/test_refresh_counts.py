@@ -1,4 +1,4 @@
-"""Counts of rows that are brought to date are those that follow from the batches.
+"""Counts of rows that are refreshed are those that follow from the batches.
 
 A test lets batches be looked up between steps only, as many ahead as the buffer holds. So it knows
 which updates each batch has missed.
@@ -65,7 +65,7 @@ def limited(**updates: int) -> Any:
 
 
 def lookups_of(features: Dict[str, Any]) -> List[Any]:
-    """One of bags, one of a table in parts, and one whose rows nobody brings to date."""
+    """One of bags, one of a table in parts, and one whose rows nobody refreshes."""
     zeros = tf.zeros_initializer()
     wide = tf.get_variable("wide", [ROWS, WIDTH], initializer=zeros)
     halves = tf.fixed_size_partitioner(2)
@@ -160,7 +160,7 @@ def test_tables_in_the_process() -> None:
     # The session has read its counts for the report when it was closed.
     refreshed = trained.report.refreshed
     assert told({one.table: one.to_dict() for one in refreshed}) == expected
-    assert "rows brought to date  steps" in str(trained.metrics)
+    assert "rows refreshed  steps" in str(trained.metrics)
     assert str(trained.metrics).splitlines()[1] in str(trained.report)
     (first, _) = validated(trained.report.to_json())["refreshed"]
     assert first == dict(expected["parts"], table="parts")

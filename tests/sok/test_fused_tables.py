@@ -27,9 +27,9 @@ CASES += [
     if (optimizer, ranks) not in CASES
 ]
 READERS = ("ResourceExchangeGather", "ResourceGroupEmbeddingLookup")
-BRINGS = (
-    "ResourceGroupEmbeddingBringToDate",
-    "ResourceGroupEmbeddingBringExchangedToDate",
+CATCH_UPS = (
+    "ResourceGroupEmbeddingCatchUp",
+    "ResourceGroupEmbeddingCatchUpExchanged",
 )
 
 
@@ -62,9 +62,9 @@ def test_it_trains_as_tensorflow_does_with_the_whole_batch(optimizer: str, ranks
         applied = [node for node in running.node if node.op == "ResourceGroupEmbeddingApply"]
         assert len(applied) == 1
         waits = [name for node in running.node if node.op in READERS for name in node.input]
-        brought = [name for name in waits if name.startswith("^") and "to_date" in name]
-        brings = {node.op for node in running.node if "^" + node.name in brought}
-        assert brings == ({BRINGS[ranks > 1]} if optimizer == "adam" else set())
+        caught_up = [name for name in waits if name.startswith("^") and "catch_up" in name]
+        catch_ups = {node.op for node in running.node if "^" + node.name in caught_up}
+        assert catch_ups == ({CATCH_UPS[ranks > 1]} if optimizer == "adam" else set())
         assert len(applied[0].attr["table_names"].list.s) == len(SHAPES)
 
 

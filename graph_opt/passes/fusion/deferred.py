@@ -2,7 +2,7 @@
 
 A row that no batch looks up moves by amounts that are known beforehand, so it is moved only when it
 is next read. Until then the table and its slots hold values of an earlier step, and everything that
-reads them must wait for an op that brings them to date.
+reads them must wait for an op that catches them up.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class DeferredVariable:
 
 
 class Need(NamedTuple):
-    """What rows are brought to date for: one op serves shards that have this in common.
+    """What rows are caught up for: one op serves shards that have this in common.
 
     Attributes:
       optimizer: Name of the spec.
@@ -92,14 +92,14 @@ class DeferredVariables:
 
     Attributes:
       variables: One for each shard.
-      all_to_date: A node that brings all rows of all of them to date.
-      up_to_date: Maps tensors with the whole value of a variable, of which rows may be behind, to
-        that value once all rows are current.
+      catch_up_all: A node that catches up all rows of all of them.
+      current_values: Maps tensors with the whole value of a variable, of which rows may be behind,
+        to that value once all rows are current.
     """
 
     variables: Tuple[DeferredVariable, ...]
-    all_to_date: str
-    up_to_date: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    catch_up_all: str
+    current_values: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 def deferred_variable(view: GraphView, update: SparseUpdate) -> DeferredVariable:
@@ -159,7 +159,7 @@ def _text(view: GraphView, name: str, key: str) -> str:
 
 
 class ShardInputs:
-    """What an op that brings rows of some shards to date says of them.
+    """What an op that catches up rows of some shards says of them.
 
     Args:
       shards: Names of the variables, in the op's order: tables, or averages in their place.
@@ -220,7 +220,7 @@ class ShardInputs:
 
     @property
     def attributes_of_rows(self) -> Dict[str, Any]:
-        """Those that the ops have which bring some rows to date."""
+        """Those that the ops have which catch up some rows."""
         return {**self.attributes, "weights_only": not self._need.of_average}
 
     def op(self, kind: str) -> str:

@@ -23,8 +23,8 @@ from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.passes.applied_once import marked, refuse_again
 from graph_opt.passes.dead_nodes import dead_nodes
 from graph_opt.passes.fusion.averages import write_averages
-from graph_opt.passes.fusion.bring_to_date import BringToDate
 from graph_opt.passes.fusion.candidates import CandidateSearch, Member, find_candidates
+from graph_opt.passes.fusion.catch_up import CatchUp
 from graph_opt.passes.fusion.concatenated_lookups import joined_gradient
 from graph_opt.passes.fusion.cycles import (
     GRADIENT,
@@ -129,7 +129,7 @@ class _Fusion:
         self._nodes = plan.group_nodes(view, _SCOPE)
         self._edits = Edits(view)
         self._outputs: Dict[str, str] = {}
-        self.to_date = BringToDate(view, self._nodes, self._edits, {})
+        self.catch_up = CatchUp(view, self._nodes, self._edits, {})
         self.deferred: Optional[DeferredVariables] = None
         self.replaced: Set[str] = set()
         self.merged: List[MergedOp] = []
@@ -146,17 +146,17 @@ class _Fusion:
             self._fuse_gradients(members)
         for sent in self._plan.sent:
             self._sum_before_sending(sent)
-        self._bring_readers_to_date()
+        self._add_readers()
         self._edits.apply_to_new(self._nodes.nodes)
         return self._edits.rewrite(self._nodes.nodes)
 
-    def _bring_readers_to_date(self) -> None:
+    def _add_readers(self) -> None:
         deferred = self._plan.deferred
-        self.to_date = BringToDate(self._view, self._nodes, self._edits, deferred, self.replaced)
-        self.to_date.bring_readers()
+        self.catch_up = CatchUp(self._view, self._nodes, self._edits, deferred, self.replaced)
+        self.catch_up.add_readers()
         if deferred:
             self.deferred = DeferredVariables(
-                tuple(deferred.values()), self.to_date.write_all(), self.to_date.up_to_date
+                tuple(deferred.values()), self.catch_up.write_all(), self.catch_up.current_values
             )
 
     def _fuse_forward(self, group: LookupGroup) -> None:
@@ -165,7 +165,7 @@ class _Fusion:
         if concatenation is not None:
             columns = Columns(concatenation.columns, concatenation.width)
         lookup = group.placement.write_lookup(self._nodes, group.members, columns)
-        group.placement.write_to_date(self._nodes, group.members, lookup)
+        group.placement.write_catch_up(self._nodes, group.members, lookup)
         node, pooled = lookup.name, lookup.outputs("pooled")
         output = group.members[0].candidate.lookup.output
         writer = self._nodes.writer("result", self._view.device(output.node))
@@ -331,7 +331,7 @@ class _Fusion:
         """What reads or writes whole tables whose update is deferred."""
         updates = [group.updates[shard] for group in self._plan.updates for shard in group.updates]
         ends = [update.end for update in updates if update.table in self._plan.deferred]
-        return dense_readers(self._view, rewritten, self.to_date.whole_reads, ends)
+        return dense_readers(self._view, rewritten, self.catch_up.whole_reads, ends)
 
     def outcomes(self) -> Tuple[FusedLookup, ...]:
         """What became of each lookup."""

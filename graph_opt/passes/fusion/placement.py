@@ -76,7 +76,7 @@ class Placement(abc.ABC):
         """
 
     @abc.abstractmethod
-    def write_to_date(self, nodes: GroupNodes, members: Sequence[Member], lookup: Call) -> None:
+    def write_catch_up(self, nodes: GroupNodes, members: Sequence[Member], lookup: Call) -> None:
         """Makes a lookup wait until the rows that it reads are current, if any may be behind.
 
         Args:

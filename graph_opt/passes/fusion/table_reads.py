@@ -114,7 +114,7 @@ def table_reads(
             op = view.op(use.consumer)
             if op in GROUP_READERS:
                 group_ops.append(use.consumer)
-            elif op not in _DESCRIBES and not _brings_to_date(op):
+            elif op not in _DESCRIBES and not _catches_up(op):
                 reads.append(_read(view, shard, variable, held, use))
     return TableReads(tuple(reads), tuple(group_ops), tuple(values))
 
@@ -166,7 +166,7 @@ def _is_by_row(view: GraphView, gather: str) -> bool:
     return first and (batch_dims is None or batch_dims.i == 0)
 
 
-def _brings_to_date(op: str) -> bool:
+def _catches_up(op: str) -> bool:
     return "GroupEmbeddingBring" in op
 
 

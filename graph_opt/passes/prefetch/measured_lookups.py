@@ -144,7 +144,7 @@ def measured_region(
       view: The graph.
       region: What moves.
       reached: The nodes that some batch reaches.
-      bounded: The variables whose rows are brought to date.
+      bounded: The variables whose rows are refreshed.
     """
     lookups = [lookup for lookup in region.lookups if _may_measure(view, region, lookup)]
     nodes = frozenset(name for lookup in lookups for name in lookup.nodes)

@@ -12,7 +12,7 @@ _TUNED_MOST = 16  # updates: a tuned stage has at most 8 threads, and room for 8
 
 
 def most_missed(options: AsyncEmbeddingOptions) -> int:
-    """The most updates that a row can miss which is read ahead and not brought to date."""
+    """The most updates that a row can miss which is read ahead and not refreshed."""
     fixed = max(options.threads_num, 0) + max(options.capacity, 0)
     return fixed + (_TUNED_MOST if min(options.threads_num, options.capacity) < 0 else 0)
 

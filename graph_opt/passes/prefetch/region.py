@@ -304,7 +304,7 @@ class RegionFinder:
 
 
 def _table_reads(view: GraphView, lookups: Sequence[Lookup]) -> Set[str]:
-    """The nodes that read tables row by row, and those that bring the rows to date for them."""
+    """The nodes that read tables row by row, and those that catch up the rows for them."""
     gathers = {gather for lookup in lookups for gather in lookup.gathers}
     waited_for = {source for gather in gathers for source in view.controls(gather)}
     return gathers | {source for source in waited_for if view.op(source) in BRING_ROWS}

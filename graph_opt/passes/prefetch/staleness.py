@@ -104,7 +104,7 @@ def _regions(
     lookups = find_lookups(view).lookups
     unused = unused_lookups(view, lookups, frozenset(map(TensorRef.parse, fetched)))
     used = [one for one in lookups if str(one.output) not in unused]
-    # Of rows that are brought to date there is nothing to tell.
+    # Of rows that are refreshed there is nothing to tell.
     bounded = {} if exact is None else exact.bounded
     used = [one for one in used if any(table.name not in bounded for table in one.tables)]
     used = [one for one in used if refuse_inexact(one, exact, options) is None]
@@ -296,7 +296,7 @@ class _Copy:
             need = "a batch that can be looked up again"
             raise Refusal("stateful_upstream", at=name, need=need, saw=view.op(name))
         original = view.nodes[name]
-        # Rows that cross with the batch, to be brought to date, are read again like all others.
+        # Rows that cross with the batch, to be refreshed, are read again like all others.
         inputs: List[str] = [
             (self._again if tensor.node in self._region.nodes else self._of_batch)(tensor)
             for tensor in view.inputs(name)

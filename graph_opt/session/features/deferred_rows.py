@@ -1,8 +1,8 @@
 """Tables whose rows are updated when they are read: names of their values, and what comes later.
 
-Rows are also brought to date when a session ends and its variables do not.
+Rows are also caught up when a session ends and its variables do not.
 
-Variables on servers outlive the session. A server brings rows to date for whoever reads them next,
+Variables on servers outlive the session. A server catches up rows for whoever reads them next,
 but the script that trained them is the one that should take the time.
 """
 
@@ -19,7 +19,7 @@ from graph_opt.compat import tf
 from graph_opt.compat.callables import is_closed, is_direct_session
 from graph_opt.graph.view import GraphView
 from graph_opt.ops.late_threads import start_thread
-from graph_opt.passes.fusion.bring_to_date import rewrite_for_new_readers
+from graph_opt.passes.fusion.catch_up import rewrite_for_new_readers
 from graph_opt.passes.fusion.deferred import DeferredVariables
 from graph_opt.reporting.warnings_given import warn_once
 from graph_opt.session.features.feature import Feature, Late, StepHooks, Watched
@@ -28,7 +28,7 @@ from graph_opt.session.graph_records import translation_of
 # Millions of rows take seconds; a server that is gone may never answer.
 LONGEST_SECONDS = 60.0
 _NOT_BROUGHT = (
-    "the rows of tables on '{}' could not be brought to date when the session was closed: {}. The "
+    "the rows of tables on '{}' could not be caught up when the session was closed: {}. The "
     "servers do so when the rows are next read"
 )
 _NOT_FED = (
@@ -45,13 +45,13 @@ def note_open(session: Any) -> None:
     if _tables_left_behind(session) is not None:
         with _at_exit:
             if not _open_sessions:
-                atexit.unregister(_bring_all_to_date)
-                atexit.register(_bring_all_to_date)
+                atexit.unregister(_catch_up_all)
+                atexit.register(_catch_up_all)
             _open_sessions.add(session)
 
 
 def flush_deferred(session: Any, seconds: float = LONGEST_SECONDS) -> None:
-    """Brings all rows to date that outlive the session, as far as its servers answer.
+    """Catches up all rows that outlive the session, as far as its servers answer.
 
     Args:
       session: A session on a rewritten graph; nothing happens if it is closed.
@@ -63,7 +63,7 @@ def flush_deferred(session: Any, seconds: float = LONGEST_SECONDS) -> None:
     deferred = _tables_left_behind(session)
     if deferred is None or is_closed(session):
         return
-    node = deferred.all_to_date
+    node = deferred.catch_up_all
     failed: Any = None
     finished = threading.Event()
 
@@ -97,7 +97,7 @@ def _target(session: Any) -> str:
     return target.decode("utf-8") if isinstance(target, bytes) else str(target)
 
 
-def _bring_all_to_date() -> None:
+def _catch_up_all() -> None:
     for session in list(_open_sessions):
         flush_deferred(session)
 
@@ -123,26 +123,26 @@ class DeferredRows(Feature):
 
     def __init__(self, graph: Any, part: DeferredVariables) -> None:
         super().__init__(graph, part)
-        self._up_to_date = part.up_to_date
+        self._current_values = part.current_values
 
     @classmethod
     def watched(cls, part: DeferredVariables) -> Watched:
         """See `Feature`."""
         variables = frozenset(name for each in part.variables for name in each.variables)
-        return Watched(variables, part.up_to_date)
+        return Watched(variables, part.current_values)
 
     @classmethod
     def rewrite_late(cls, view: GraphView, part: DeferredVariables, new: AbstractSet[str]) -> Late:
         """See `Feature`."""
-        rewrite, up_to_date = rewrite_for_new_readers(view, part, new)
-        if not up_to_date:
+        rewrite, current_values = rewrite_for_new_readers(view, part, new)
+        if not current_values:
             return Late(rewrite, part)
-        merged = {**part.up_to_date, **up_to_date}
-        return Late(rewrite, dataclasses.replace(part, up_to_date=merged))
+        merged = {**part.current_values, **current_values}
+        return Late(rewrite, dataclasses.replace(part, current_values=merged))
 
     def in_main(self, name: str) -> Optional[str]:
         """See `Feature`."""
-        return self._up_to_date.get(name)
+        return self._current_values.get(name)
 
     def in_built_graph(self, name: str) -> Optional[str]:
         """See `Feature`."""
@@ -150,4 +150,4 @@ class DeferredRows(Feature):
 
     def refusal_of_feed(self, name: str) -> str:
         """See `Feature`."""
-        return _NOT_FED if name in self._up_to_date else ""
+        return _NOT_FED if name in self._current_values else ""

@@ -1,6 +1,6 @@
 """Tells, now and then, how old the rows are that a session's next step is about to use.
 
-Of rows that are brought to date it is counted how many were old; these counts are read as often.
+Of rows that are refreshed it is counted how many were old; these counts are read as often.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class GroupApplyKernel : public OpKernel {
     std::vector<int64_t> table_rows;
     Optimizer optimizer;
     std::vector<Optimizer> of_shards;
-    OP_REQUIRES_OK(ctx, states_.BringOthers(ctx, optimizer_.slots_of_shard()));
+    OP_REQUIRES_OK(ctx, states_.CatchUpOthers(ctx, optimizer_.slots_of_shard()));
     OP_REQUIRES_OK(ctx, optimizer_.Open(ctx, &variables));
     OP_REQUIRES_OK(ctx, inputs.Read(ctx, attrs_));
     OP_REQUIRES_OK(ctx, ReadGradients(ctx, attrs_, inputs, &lookups, &dims));

@@ -15,7 +15,7 @@ Updates the rows that a group lookup looked up, from the gradients of the pooled
 Each row is read and written once, with the sum of its gradients in the order of lookups and ids;
 other rows are not touched. Results are those of TensorFlow's sparse apply ops. Some optimizers, such
 as Adam, TensorFlow applies to whole tables, since rows without a gradient move, too. These are left
-as they are, or with row_states for later: GroupEmbeddingBringToDate then moves them as TensorFlow
+as they are, or with row_states for later: GroupEmbeddingCatchUp then moves them as TensorFlow
 would have, before they are read.
 
 tables: The shards of each table, [rows, width] of float32.

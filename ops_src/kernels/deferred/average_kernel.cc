@@ -28,7 +28,7 @@ class AverageKernel : public OpKernel {
   }
 
   void Compute(OpKernelContext* ctx) override {
-    OP_REQUIRES_OK(ctx, states_.BringOthers(ctx, optimizer_.slots_of_shard()));
+    OP_REQUIRES_OK(ctx, states_.CatchUpOthers(ctx, optimizer_.slots_of_shard()));
     VariableTables variables;
     OP_REQUIRES_OK(ctx, variables.Open(ctx, 0, optimizer_.num_variables(), optimizer_.purpose()));
     for (int i = 0; i < states_.size(); ++i) {

@@ -5,7 +5,7 @@
 
 #include "kernels/apply/optimizer_attributes.h"
 
-// What the registrations of the ops that bring rows to date share (read by RowStates).
+// What the registrations of the ops that catch up rows share (read by RowStates).
 
 #define GRAPH_OPT_DEFERRED_ATTRS      \
   Attr(OptimizerAttr())               \
@@ -15,7 +15,7 @@
 
 namespace graph_opt {
 
-// Of ops that bring rows to date.
+// Of ops that catch up rows.
 inline std::string DeferredDoc(const std::string& doc) {
   return RowStatesDoc(doc + R"doc(
 tables: The shards of each table, [rows, width] of float32.
@@ -26,7 +26,7 @@ averaged: As that of the update.
 num_slots: Shards times the optimizer's slots, and one more for an average.)doc");
 }
 
-// The attribute that tells what the rows are brought to date for.
+// The attribute that tells what the rows are caught up for.
 inline std::string WeightsOnlyDoc(const std::string& doc) {
   return doc + R"doc(
 weights_only: No averages are read: rows are left alone whose average alone is behind.)doc";

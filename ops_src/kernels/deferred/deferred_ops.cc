@@ -21,11 +21,11 @@ Status RequestIsVector(InferenceContext* c) {
 }
 
 const char kRowsDoc[] = R"doc(
-Brings the rows that a group lookup reads to date, those that deferred updates left behind.
+Catches up the rows that a group lookup reads, those that deferred updates left behind.
 
 To be run before the lookup. Ids of rows that do not exist are left to the lookup to report.)doc";
 
-REGISTER_OP("GroupEmbeddingBringToDate")
+REGISTER_OP("GroupEmbeddingCatchUp")
     .Input("tables: Ref(num_shards * float)")
     .Input("slots: Ref(num_slots * float)")
     .GRAPH_OPT_GROUP_INPUTS.GRAPH_OPT_DEFERRED_ATTRS.Attr("weights_only: bool = false")
@@ -34,7 +34,7 @@ REGISTER_OP("GroupEmbeddingBringToDate")
     .SetShapeFn(tensorflow::shape_inference::NoOutputs)
     .Doc(GroupDoc(WeightsOnlyDoc(DeferredDoc(kRowsDoc))));
 
-REGISTER_OP("ResourceGroupEmbeddingBringToDate")
+REGISTER_OP("ResourceGroupEmbeddingCatchUp")
     .Input("tables: num_shards * resource")
     .Input("slots: num_slots * resource")
     .GRAPH_OPT_GROUP_INPUTS.GRAPH_OPT_DEFERRED_ATTRS.Attr("weights_only: bool = false")
@@ -43,7 +43,7 @@ REGISTER_OP("ResourceGroupEmbeddingBringToDate")
     .Doc(GroupDoc(WeightsOnlyDoc(DeferredDoc(kRowsDoc))));
 
 const char kPackedDoc[] = R"doc(
-Brings the rows that a worker asks for to date, those that deferred updates left behind.
+Catches up the rows that a worker asks for, those that deferred updates left behind.
 
 To be run before GroupEmbeddingGather, which reports a malformed request.
 
@@ -51,7 +51,7 @@ request: From GroupEmbeddingPrepare.
 num_shards: Of this server.
 table_names: [shards]. For errors.)doc";
 
-REGISTER_OP("GroupEmbeddingBringPackedToDate")
+REGISTER_OP("GroupEmbeddingCatchUpPacked")
     .Input("tables: Ref(num_shards * float)")
     .Input("slots: Ref(num_slots * float)")
     .Input("request: int64")
@@ -63,7 +63,7 @@ REGISTER_OP("GroupEmbeddingBringPackedToDate")
     .SetShapeFn(RequestIsVector)
     .Doc(WeightsOnlyDoc(DeferredDoc(kPackedDoc)));
 
-REGISTER_OP("ResourceGroupEmbeddingBringPackedToDate")
+REGISTER_OP("ResourceGroupEmbeddingCatchUpPacked")
     .Input("tables: num_shards * resource")
     .Input("slots: num_slots * resource")
     .Input("request: int64")
@@ -81,7 +81,7 @@ Status RequestsAreVectors(InferenceContext* c) {
 }
 
 const char kExchangedDoc[] = R"doc(
-Brings the rows that all ranks ask for to date, those that deferred updates left behind.
+Catches up the rows that all ranks ask for, those that deferred updates left behind.
 
 To be run before ExchangeGather, which reports a malformed request.
 
@@ -91,7 +91,7 @@ num_shards: Of this rank.
 table_names: [shards]. For errors.
 served: The numbers of the shards that requests are about, in their order.)doc";
 
-REGISTER_OP("GroupEmbeddingBringExchangedToDate")
+REGISTER_OP("GroupEmbeddingCatchUpExchanged")
     .Input("tables: Ref(num_shards * float)")
     .Input("slots: Ref(num_slots * float)")
     .Input("requests: int64")
@@ -105,7 +105,7 @@ REGISTER_OP("GroupEmbeddingBringExchangedToDate")
     .SetShapeFn(RequestsAreVectors)
     .Doc(WeightsOnlyDoc(DeferredDoc(kExchangedDoc)));
 
-REGISTER_OP("ResourceGroupEmbeddingBringExchangedToDate")
+REGISTER_OP("ResourceGroupEmbeddingCatchUpExchanged")
     .Input("tables: num_shards * resource")
     .Input("slots: num_slots * resource")
     .Input("requests: int64")
@@ -119,16 +119,16 @@ REGISTER_OP("ResourceGroupEmbeddingBringExchangedToDate")
     .Doc(WeightsOnlyDoc(DeferredDoc(kExchangedDoc)));
 
 const char kAllDoc[] = R"doc(
-Brings all rows to date that deferred updates left behind.
+Catches up all rows that deferred updates left behind.
 
 To be run before whatever else reads or writes the tables or their slots. Then there is nothing to
-do until the next update; one that runs in the same step brings all rows to date, too. If a table or
+do until the next update; one that runs in the same step catches up all rows, too. If a table or
 a slot is not initialized, what was kept about it is dropped.
 
 num_shards: Of all tables.
 table_names: [shards]. For errors.)doc";
 
-REGISTER_OP("GroupEmbeddingBringAllToDate")
+REGISTER_OP("GroupEmbeddingCatchUpAll")
     .Input("tables: Ref(num_shards * float)")
     .Input("slots: Ref(num_slots * float)")
     .Attr("num_shards: int >= 1")
@@ -138,7 +138,7 @@ REGISTER_OP("GroupEmbeddingBringAllToDate")
     .SetShapeFn(tensorflow::shape_inference::NoOutputs)
     .Doc(DeferredDoc(kAllDoc));
 
-REGISTER_OP("ResourceGroupEmbeddingBringAllToDate")
+REGISTER_OP("ResourceGroupEmbeddingCatchUpAll")
     .Input("tables: num_shards * resource")
     .Input("slots: num_slots * resource")
     .Attr("num_shards: int >= 1")

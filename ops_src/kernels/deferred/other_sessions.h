@@ -7,11 +7,11 @@ namespace graph_opt {
 // and write them, also of processes without graph_opt. The server's own process lets these wait for
 // the ops below (other_sessions_pass.cc).
 
-// Brings all rows of a list of variables to date.
-constexpr char kVariablesToDate[] = "GroupEmbeddingBringVariablesToDate";
+// Catches up all rows of a list of variables.
+constexpr char kCatchUpVariables[] = "GroupEmbeddingCatchUpVariables";
 
-// Brings some rows of one variable to date.
-constexpr char kVariableRowsToDate[] = "GroupEmbeddingBringVariableRowsToDate";
+// Catches up some rows of one variable.
+constexpr char kCatchUpVariableRows[] = "GroupEmbeddingCatchUpVariableRows";
 
 // Attribute of deferred updates, which the pass adds: the slots, as `row_states` has the shards.
 constexpr char kSlotStates[] = "_slot_states";

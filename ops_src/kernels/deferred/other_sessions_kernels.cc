@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "deferred/deferred_lookup.h"
-#include "kernels/deferred/home_to_date.h"
 #include "kernels/deferred/other_sessions.h"
+#include "kernels/deferred/shard_at_home.h"
 #include "kernels/deferred/state_place.h"
 #include "kernels/kernel_names.h"
 #include "kernels/lookup/device_threads.h"
@@ -19,9 +19,9 @@ namespace {
 // An initializer and a restored checkpoint write, too, but do not slow down training.
 constexpr int kWritesOfTraining = 3;
 
-class VariablesToDateKernel : public OpKernel {
+class CatchUpVariablesKernel : public OpKernel {
  public:
-  explicit VariablesToDateKernel(OpKernelConstruction* ctx) : OpKernel(ctx) {
+  explicit CatchUpVariablesKernel(OpKernelConstruction* ctx) : OpKernel(ctx) {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("written", &written_));
     for (const bool has_handle : {false, true}) {
       std::vector<std::string> entries;
@@ -36,7 +36,7 @@ class VariablesToDateKernel : public OpKernel {
       const StatePlace::Pointer state = place.FindOfTable(ctx);
       if (state == nullptr) continue;
       if (written_) NoteWrite(place, state.get());
-      OP_REQUIRES_OK(ctx, BringAllHome(ctx, state.get()));
+      OP_REQUIRES_OK(ctx, CatchUpAtHome(ctx, state.get()));
     }
   }
 
@@ -47,7 +47,7 @@ class VariablesToDateKernel : public OpKernel {
     LOG(WARNING) << "graph_opt: a session defers the updates of tables, and another one that does "
                     "not writes to them (to the "
                  << place.name
-                 << "). Results are right, but each step of the other brings all rows to date, "
+                 << "). Results are right, but each step of the other catches up all rows, "
                     "which takes about as long as TensorFlow's own update. To avoid that, run all "
                     "sessions that train on this server with graph_opt, and with the same "
                     "group_embedding_options.adam";
@@ -58,9 +58,9 @@ class VariablesToDateKernel : public OpKernel {
   ScratchUser scratch_;
 };
 
-class VariableRowsToDateKernel : public OpKernel {
+class CatchUpVariableRowsKernel : public OpKernel {
  public:
-  explicit VariableRowsToDateKernel(OpKernelConstruction* ctx) : OpKernel(ctx) {
+  explicit CatchUpVariableRowsKernel(OpKernelConstruction* ctx) : OpKernel(ctx) {
     std::string variable;
     bool has_handle = false;
     OP_REQUIRES_OK(ctx, ctx->GetAttr("variable", &variable));
@@ -85,7 +85,7 @@ class VariableRowsToDateKernel : public OpKernel {
     lookup.bags.num_ids = ids.NumElements();
     lookup.bags.default_id = -1;
     DeviceThreads threads(ctx);
-    BringToDate({table}, {lookup}, BestRowKernels(), &threads);
+    CatchUp({table}, {lookup}, BestRowKernels(), &threads);
   }
 
  private:
@@ -93,10 +93,10 @@ class VariableRowsToDateKernel : public OpKernel {
   ScratchUser scratch_;
 };
 
-REGISTER_KERNEL_BUILDER(Name(kVariablesToDate).Device(tensorflow::DEVICE_CPU),
-                        VariablesToDateKernel);
-REGISTER_KERNEL_BUILDER(Name(kVariableRowsToDate).Device(tensorflow::DEVICE_CPU),
-                        VariableRowsToDateKernel);
+REGISTER_KERNEL_BUILDER(Name(kCatchUpVariables).Device(tensorflow::DEVICE_CPU),
+                        CatchUpVariablesKernel);
+REGISTER_KERNEL_BUILDER(Name(kCatchUpVariableRows).Device(tensorflow::DEVICE_CPU),
+                        CatchUpVariableRowsKernel);
 
 }  // namespace
 }  // namespace graph_opt

@@ -7,20 +7,20 @@
 namespace graph_opt {
 namespace {
 
-REGISTER_OP("GroupEmbeddingBringVariablesToDate")
+REGISTER_OP("GroupEmbeddingCatchUpVariables")
     .Attr("references: list(string) = []")
     .Attr("handles: list(string) = []")
     .Attr("written: bool = false")
     .SetIsStateful()
     .SetShapeFn(tensorflow::shape_inference::NoOutputs)
     .Doc(R"doc(
-Brings all rows to date that deferred updates of other graphs left behind.
+Catches up all rows that deferred updates of other graphs left behind.
 
 references: Reference variables of this device: tables, slots or others.
 handles: Resource variables of this device.
 written: Whether what follows may write to the variables.)doc");
 
-REGISTER_OP("GroupEmbeddingBringVariableRowsToDate")
+REGISTER_OP("GroupEmbeddingCatchUpVariableRows")
     .Input("ids: Tindices")
     .Attr("Tindices: {int32, int64}")
     .Attr("variable: string")
@@ -28,7 +28,7 @@ REGISTER_OP("GroupEmbeddingBringVariableRowsToDate")
     .SetIsStateful()
     .SetShapeFn(tensorflow::shape_inference::NoOutputs)
     .Doc(R"doc(
-Brings the rows to date that a gather is about to read, those that deferred updates of other graphs
+Catches up the rows that a gather is about to read, those that deferred updates of other graphs
 left behind.
 
 ids: The rows, in any shape. Those that do not exist are left to the gather to report.

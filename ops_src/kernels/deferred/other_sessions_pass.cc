@@ -18,11 +18,11 @@
 #include "tensorflow/core/graph/graph.h"
 
 // The process that holds variables sees each graph that reads them, whoever made it, just before it
-// first runs. Here, readers that do not bring rows to date themselves are made to wait for an
+// first runs. Here, readers that do not catch up rows themselves are made to wait for an
 // op that looks at run time whether updates of the variable are deferred:
 //
-//   BringVariablesToDate -^> variable -> ...        where anything takes all of the variable
-//   ids -> BringVariableRowsToDate -^> gather       where only gathers read it
+//   CatchUpVariables -^> variable -> ...        where anything takes all of the variable
+//   ids -> CatchUpVariableRows -^> gather       where only gathers read it
 
 namespace graph_opt {
 namespace {
@@ -112,7 +112,7 @@ class OtherReaders {
  public:
   explicit OtherReaders(Graph* graph) : graph_(graph), edges_(*graph) {}
 
-  Status Bring() {
+  Status AddCatchUps() {
     std::vector<Node*> variables;
     for (Node* node : graph_->op_nodes()) {
       if (MayBeDeferred(node)) variables.push_back(node);
@@ -127,16 +127,16 @@ class OtherReaders {
         whole[{device, uses.written}].push_back(variable);
         continue;
       }
-      for (const Edge* gather : uses.gathers) TF_RETURN_IF_ERROR(BringRows(variable, gather));
+      for (const Edge* gather : uses.gathers) TF_RETURN_IF_ERROR(CatchUpRows(variable, gather));
     }
     for (const auto& each : whole) {
-      TF_RETURN_IF_ERROR(BringAll(each.second, each.first.second));
+      TF_RETURN_IF_ERROR(CatchUpAll(each.second, each.first.second));
     }
     return Status();
   }
 
  private:
-  // Takes note of the variables that an op of ours brings to date itself, and tells updates the
+  // Takes note of the variables that an op of ours catches up itself, and tells updates the
   // names of their slots.
   void NoteStates(Node* node) {
     std::vector<std::string> states;
@@ -215,12 +215,12 @@ class OtherReaders {
                                                  : value.flat<tensorflow::int64>()(0) == 0;
   }
 
-  Status BringAll(const std::vector<Node*>& variables, bool written) {
+  Status CatchUpAll(const std::vector<Node*>& variables, bool written) {
     std::vector<std::string> references, handles;
     for (const Node* variable : variables) {
       (HasHandle(variable) ? handles : references).push_back(EntryOf(variable));
     }
-    NodeDefBuilder builder(NewName("graph_opt_to_date"), kVariablesToDate);
+    NodeDefBuilder builder(NewName("graph_opt_catch_up"), kCatchUpVariables);
     builder.Attr("references", references).Attr("handles", handles).Attr("written", written);
     Node* added = nullptr;
     TF_RETURN_IF_ERROR(Add(&builder, variables[0], &added));
@@ -228,10 +228,10 @@ class OtherReaders {
     return Status();
   }
 
-  Status BringRows(const Node* variable, const Edge* gather) {
+  Status CatchUpRows(const Node* variable, const Edge* gather) {
     const Edge* const ids = edges_.input(gather->dst(), 1);
     const DataType dtype = tensorflow::BaseType(ids->src()->output_type(ids->src_output()));
-    NodeDefBuilder builder(NewName("graph_opt_rows_to_date"), kVariableRowsToDate);
+    NodeDefBuilder builder(NewName("graph_opt_catch_up_rows"), kCatchUpVariableRows);
     builder.Input(ids->src()->name(), ids->src_output(), dtype)
         .Attr("variable", EntryOf(variable))
         .Attr("has_handle", HasHandle(variable));
@@ -263,19 +263,19 @@ class OtherReaders {
   std::set<const Node*> brought_;
 };
 
-class BringForOtherSessions : public tensorflow::GraphOptimizationPass {
+class CatchUpForOtherSessions : public tensorflow::GraphOptimizationPass {
  public:
   Status Run(const GraphOptimizationPassOptions& options) override {
     if (options.partition_graphs == nullptr) return Status();
     for (const auto& partition : *options.partition_graphs) {
-      TF_RETURN_IF_ERROR(OtherReaders(partition.second.get()).Bring());
+      TF_RETURN_IF_ERROR(OtherReaders(partition.second.get()).AddCatchUps());
     }
     return Status();
   }
 };
 
 REGISTER_OPTIMIZATION(tensorflow::OptimizationPassRegistry::POST_PARTITIONING, 100,
-                      BringForOtherSessions);
+                      CatchUpForOtherSessions);
 
 }  // namespace
 }  // namespace graph_opt

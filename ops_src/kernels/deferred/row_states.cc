@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "kernels/deferred/home_to_date.h"
 #include "kernels/deferred/other_sessions.h"
+#include "kernels/deferred/shard_at_home.h"
 #include "kernels/kernel_names.h"
 #include "tensorflow/core/framework/node_def_util.h"
 #include "tensorflow/core/lib/core/errors.h"
@@ -63,12 +63,12 @@ Status RowStates::FindOrMake(OpKernelContext* ctx, int shard, const Tensor& tabl
   }
 }
 
-Status RowStates::BringOthers(OpKernelContext* ctx, int num_slots) const {
+Status RowStates::CatchUpOthers(OpKernelContext* ctx, int num_slots) const {
   for (int shard = 0; shard < size(); ++shard) {
     const Pointer state = Find(ctx, shard);
     if (state == nullptr || !state->has_home()) continue;
     if (state->IsHome(ctx, size(), num_slots, shard)) continue;
-    TF_RETURN_IF_ERROR(BringAllHome(ctx, state.get()));
+    TF_RETURN_IF_ERROR(CatchUpAtHome(ctx, state.get()));
     state->MoveTo(ShardHome());
   }
   return Status();

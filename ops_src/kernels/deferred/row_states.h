@@ -34,8 +34,8 @@ class RowStates {
                                 const tensorflow::Tensor& table, Pointer* state) const;
 
   // Prepares an update, which has locked none of its inputs yet: what another optimizer left behind
-  // of its shards, with other slots, is brought to date there.
-  tensorflow::Status BringOthers(tensorflow::OpKernelContext* ctx, int num_slots) const;
+  // of its shards, with other slots, is caught up there.
+  tensorflow::Status CatchUpOthers(tensorflow::OpKernelContext* ctx, int num_slots) const;
 
   // Notes where the update of a shard finds it and its slots.
   tensorflow::Status MoveTo(tensorflow::OpKernelContext* ctx, int shard, const ShardHome& home,

@@ -19,8 +19,8 @@
 //   rank    ExchangeCombineGrad        gradients of pooled rows -> gradients of rows
 //   owner   ExchangeGatherGrad         gradients from all ranks -> gradients of its shards
 //
-// If rows and pooled rows were made ahead of the step that uses them, another message brings them
-// to date there:
+// If rows and pooled rows were made ahead of the step that uses them, another message refreshes
+// them there:
 //
 //   owner   ExchangeChangedRows        requests of all ranks -> rows that have changed since
 //   rank    ExchangeRefresh            changed rows -> rows and pooled rows as they are now
@@ -292,7 +292,7 @@ REGISTER_OP("ExchangeRefresh")
     .PLACEMENT_ATTRS.GRAPH_OPT_GROUP_ATTRS.SetIsStateful()
     .SetShapeFn(RefreshShape)
     .Doc(GroupDoc(std::string(R"doc(
-Brings what ExchangeCombine returned ahead of time to date: pools those bags again that have a row with
+Refreshes what ExchangeCombine returned ahead of time: pools those bags again that have a row with
 a new value. Fails where an owner has pooled, and where a rank is at another batch.
 
 rows: As those of ExchangeCombine.

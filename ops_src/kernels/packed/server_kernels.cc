@@ -115,7 +115,7 @@ class GroupApplyPackedKernel : public ServedShardsKernel {
   }
 
   void Compute(OpKernelContext* ctx) override {
-    OP_REQUIRES_OK(ctx, states_.BringOthers(ctx, optimizer_.slots_of_shard()));
+    OP_REQUIRES_OK(ctx, states_.CatchUpOthers(ctx, optimizer_.slots_of_shard()));
     VariableTables variables;
     OP_REQUIRES_OK(ctx, optimizer_.Open(ctx, &variables));
     std::vector<UpdatedShard> shards(num_shards());

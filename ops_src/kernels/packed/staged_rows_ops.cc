@@ -218,7 +218,7 @@ REGISTER_OP("GroupEmbeddingRefreshPacked")
     .GRAPH_OPT_GROUP_ATTRS.SetIsStateful()
     .SetShapeFn(RefreshPackedShape)
     .Doc(GroupDoc(R"doc(
-Brings the result of GroupEmbeddingCombine that ran ahead to date: pools those bags again that have a
+Refreshes the result of GroupEmbeddingCombine that ran ahead: pools those bags again that have a
 row with a new value. If the step has asked for the rows itself, pools all.
 
 rows: Of each server, from GroupEmbeddingGather, ahead or in this step.

@@ -10,8 +10,8 @@
 
 namespace graph_opt {
 
-// The attribute `ahead_choice`, which a lookup ahead of its step shares with what brings it to
-// date: the name of the AheadChoice that they follow, in the resource manager of their device.
+// The attribute `ahead_choice`, which a lookup ahead of its step shares with what refreshes it: the
+// name of the AheadChoice that they follow, in the resource manager of their device.
 class AheadTables {
  public:
   tensorflow::Status Read(tensorflow::OpKernelConstruction* ctx);

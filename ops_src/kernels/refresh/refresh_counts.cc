@@ -50,7 +50,7 @@ class CountsResource : public tensorflow::ResourceBase {
 
   int64 made() const { return made_; }
 
-  std::string DebugString() const override { return "how many rows were brought to date"; }
+  std::string DebugString() const override { return "how many rows were refreshed"; }
 
  private:
   // Tells these counts from others of that name, such as those of another session.

@@ -10,7 +10,7 @@
 
 namespace graph_opt {
 
-// What ops that bring rows to date tell of it: in their last output, `ids_changed`, of a step, and
+// What ops that refresh rows tell of it: in their last output, `ids_changed`, of a step, and
 // of all steps in the counts by the name of the attribute `refresh_counts`, in the resource manager
 // of their device.
 class RefreshCounts {

@@ -35,7 +35,7 @@ Status PositionShape(InferenceContext* c) {
 }
 
 const char kRefreshDoc[] = R"doc(
-Brings the result of a group lookup that ran ahead to date: it is then that of the same lookup now,
+Refreshes the result of a group lookup that ran ahead: it is then that of the same lookup now,
 but for updates that rows may miss.
 
 Bags are pooled again if one of their rows may have been written since; all others stay as they are.
@@ -95,14 +95,14 @@ REGISTER_OP("GroupEmbeddingRefreshCounts")
     .SetIsStateful()
     .SetShapeFn(CountsShape)
     .Doc(R"doc(
-What an op that brings rows to date has counted in all steps so far.
+What an op that refreshes rows has counted in all steps so far.
 
 counts: [tables, 6]. How many steps used rows of a table; in how many of them the step looked all of
   them up itself; and in the others, how many ids were looked up ahead, how many of them had a row
   that may have changed, how many bags they made, and how many bags had such an id.
 made: A number that counts of other sessions or servers do not have.
 refresh_counts: As the op has it.
-tables: The name of each table of the op; empty: of rows that are not brought to date.)doc");
+tables: The name of each table of the op; empty: of rows that are not refreshed.)doc");
 
 REGISTER_OP("RowLogPosition")
     .Input("batch: T")

@@ -136,7 +136,7 @@ def test_rows_that_nothing_updates_are_never_old() -> None:
     assert passed.drawn() == [] and passed.translation.part(Sampling) is None
 
 
-def test_tables_that_are_brought_to_date_are_not_measured() -> None:
+def test_tables_that_are_refreshed_are_not_measured() -> None:
     made = sampling()
     limit = made.graph_options.optimizer_options.async_embedding_options.staleness_limit.add()
     limit.table, limit.updates = "near", 1

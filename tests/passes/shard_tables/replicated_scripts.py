@@ -193,7 +193,7 @@ def _run(
     state: Optional[PassState],
 ) -> Trained:
     deferred = None if state is None else state.translation.part(DeferredVariables)
-    last = [] if deferred is None else [deferred.all_to_date]
+    last = [] if deferred is None else [deferred.catch_up_all]
     ends = [*of.fetches, *last]
     runnable = _within_process(_of_steps(of, graph_def, values, ends), transport)
     with tf.Graph().as_default() as graph:

@@ -27,7 +27,7 @@ WIDE_COLUMNS = 40
 ARRAYS = 3  # of each table: its weights, m and v
 ROWS = (20000, 200000, 1000000)
 DELAYS_MS = (None, 1.0)
-_ROOM = 1.15  # for what a step or an initializer holds besides
+_ROOM = 1.15  # for what a step or an initializer holds otherwise
 
 NEVER_BELOW = Goal(">=", 0.97)
 RATIO_TO_STOCK: Dict[Tuple[str, int, Optional[float]], Goal] = {

@@ -22,7 +22,7 @@ from tools.bench.turns import ratios
 _MOST_OF_THE_GAIN = Goal(">=", 0.8)
 _GOALS = {1.0: _MOST_OF_THE_GAIN, 3.0: _MOST_OF_THE_GAIN}  # by milliseconds to a server
 _LEAST_GAIN = 0.03  # of fused: a share of less than this would be one of noise
-_COUNTS = "ids_changed"  # an output of ops that bring rows to date: all ids, and those that changed
+_COUNTS = "ids_changed"  # an output of ops that refresh rows: all ids, and those that changed
 _TRIED_AGAIN = 256  # steps: in every 128 all tables are looked up ahead once, and are counted
 
 
@@ -48,7 +48,7 @@ def exact_outcome(scenario: Scenario, turns: Dict[str, List[Turn]]) -> Outcome:
 
 
 def conflicting_rows_share(exact: Contender, scenario: Scenario, schedule: Schedule) -> Outcome:
-    """Counts, in a turn of its own, the ids whose rows had to be brought to date.
+    """Counts, in a turn of its own, the ids whose rows had to be refreshed.
 
     The steps' own ops count; so a step's counts are those of the rows that it computed with.
 

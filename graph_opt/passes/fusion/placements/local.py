@@ -70,20 +70,20 @@ class Local(Placement):
             **colocated(shared.shards, is_resource),
         )
 
-    def write_to_date(self, nodes: GroupNodes, members: Sequence[Member], lookup: Call) -> None:
+    def write_catch_up(self, nodes: GroupNodes, members: Sequence[Member], lookup: Call) -> None:
         """See `Placement`."""
         for need, late in _by_need(nodes, members).items():
             shared = nodes.group_op(late, self.tables)
             shards = ShardInputs(shared.shards, nodes.deferred, need)
-            to_date = nodes.writer("to_date", self.tables).call(
+            catch_up = nodes.writer("catch_up", self.tables).call(
                 "rows",
-                shards.op("GroupEmbeddingBringToDate"),
+                shards.op("GroupEmbeddingCatchUp"),
                 **shards.inputs,
                 **shared.inputs,
                 **shared.attributes,
                 **shards.attributes_of_rows,
             )
-            lookup.node.input.append("^" + to_date.name)
+            lookup.node.input.append("^" + catch_up.name)
 
     def write_update(
         self,

@@ -126,10 +126,10 @@ class ParameterServers(Placement):
             **shared.attributes,
         )
 
-    def write_to_date(self, nodes: GroupNodes, members: Sequence[Member], lookup: Call) -> None:
+    def write_catch_up(self, nodes: GroupNodes, members: Sequence[Member], lookup: Call) -> None:
         """See `Placement`."""
         for name in lookup.node.input[: lookup.node.attr["num_servers"].i]:
-            _bring_to_date(nodes, nodes.named(name))
+            _catch_up(nodes, nodes.named(name))
 
     def write_update(
         self,
@@ -202,20 +202,20 @@ def _gather(
     )
 
 
-def _bring_to_date(nodes: GroupNodes, gather: Any) -> None:
+def _catch_up(nodes: GroupNodes, gather: Any) -> None:
     """Makes a server's gather wait until the rows are current that it is asked for."""
     shards, request = list(gather.input[:-1]), gather.input[-1]
     for need in needs_of(shards, nodes.deferred):
         late = ShardInputs(shards, nodes.deferred, need)
-        to_date = nodes.writer("to_date", gather.device).call(
+        catch_up = nodes.writer("catch_up", gather.device).call(
             "rows",
-            late.op("GroupEmbeddingBringPackedToDate"),
+            late.op("GroupEmbeddingCatchUpPacked"),
             request=Tensor(request),
             table_names=shards,
             **late.inputs,
             **late.attributes_of_rows,
         )
-        gather.input.append("^" + to_date.name)
+        gather.input.append("^" + catch_up.name)
 
 
 def _apply(

@@ -38,7 +38,7 @@ _NO_TABLE = "staleness_limit: '{}' matches no table that a lookup reads; write p
 
 
 def exact_rows(state: PassState, options: SessionOptions) -> PassState:
-    """Brings the results of fused lookups to date in main, and decides which may run ahead."""
+    """Refreshes the results of fused lookups in main, and decides which may run ahead."""
     wanted = options.async_embedding
     if wanted is None or not (wanted.exact or wanted.staleness.limits):
         return state

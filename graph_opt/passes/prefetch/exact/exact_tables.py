@@ -100,7 +100,7 @@ class ExactTables:
     Attributes:
       bounded: How many updates rows of the tables may miss that must not miss any number; of all
         tables, wherever they are.
-      lookups: The nodes that look them up, whose results main brings to date.
+      lookups: The nodes that look them up, whose results main refreshes.
       refused: Why others must stay in main, by the node that looks them up.
       followers: Who follows the rows of each variable that they read; of a sharded table,
         of this rank's part.

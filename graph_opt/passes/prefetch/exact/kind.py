@@ -28,7 +28,7 @@ class Asked:
 
     Attributes:
       options: The options of prefetch.
-      bounded: How many updates rows may miss, by variable; rows of others are not brought to date.
+      bounded: How many updates rows may miss, by variable; rows of others are not refreshed.
       scope: Where nodes are added.
     """
 
@@ -57,7 +57,7 @@ class Written:
 
 
 class ExactKind(abc.ABC):
-    """The lookups of one kind of table in a graph, whose results main brings to date.
+    """The lookups of one kind of table in a graph, whose results main refreshes.
 
     `take` is called for each lookup, and `write` after that, if any was taken.
 
@@ -82,7 +82,7 @@ class ExactKind(abc.ABC):
         """Takes a fused op of this kind; `lookup` is its first lookup.
 
         Raises:
-          Refusal: Its rows cannot be brought to date.
+          Refusal: Its rows cannot be refreshed.
         """
 
     @property
@@ -92,7 +92,7 @@ class ExactKind(abc.ABC):
 
     @abc.abstractmethod
     def write(self, state: PassState) -> Written:
-        """Brings their results to date in main.
+        """Refreshes their results in main.
 
         Args:
           state: The graph, which other kinds may have changed for their lookups.

@@ -80,7 +80,7 @@ class ExactLocal(ExactKind):
 def _refresh(
     view: GraphView, name: str, asked: Asked, edits: Edits, replaced: Dict[str, str]
 ) -> List[Any]:
-    """What brings the results of one op to date, for all that read them."""
+    """What refreshes the results of one op, for all that read them."""
     node, device = view.nodes[name], view.device(name)
     inputs = inputs_by_name(view, name)
     shards = [find_read(view, tensor) for tensor in inputs["tables"]]

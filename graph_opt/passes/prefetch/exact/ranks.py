@@ -132,7 +132,7 @@ class ExactOnRanks(ExactKind):
 def _refresh(
     view: GraphView, lookup: ExchangedLookup, asked: Asked
 ) -> Tuple[Rewrite, Dict[str, str]]:
-    """Brings the result of an exchange to date in main; the rewrite, and what replaces what."""
+    """Refreshes the result of an exchange in main; the rewrite, and what replaces what."""
     bounded = asked.bounded
     gather, combine = lookup.exchange.gather, lookup.exchange.combine
     node, inputs = view.nodes[combine], inputs_by_name(view, combine)

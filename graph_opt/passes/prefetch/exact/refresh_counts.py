@@ -1,4 +1,4 @@
-"""What sessions run, between steps, to know how many rows steps have brought to date.
+"""What sessions run, between steps, to know how many rows steps have refreshed.
 
     main       Refresh: counts ids and bags, by table
     between    GroupEmbeddingRefreshCounts ─> counts
@@ -22,14 +22,14 @@ def add_refresh_counts(
     """Adds the node that returns counts, under the scope's name.
 
     Args:
-      writer: On the device, and in the scope, of the node that brings rows to date.
+      writer: On the device, and in the scope, of the node that refreshes rows.
       lookup: The NodeDef that has the names of the tables.
       variables: Those of all tables, in its order.
-      bounded: The variables whose rows are brought to date.
+      bounded: The variables whose rows are refreshed.
       **place: More attributes of the node that is added.
 
     Returns:
-      The attributes by which the node that brings rows to date counts.
+      The attributes by which the node that refreshes rows counts.
     """
     names = [each.decode("utf-8") for each in lookup.attr["table_names"].list.s]
     shards = [1] * len(names)

@@ -47,7 +47,7 @@ def ask_behind_updates(
       lookups: Lookups of which servers may pool bags.
       keeps: For each packed update the node that keeps its answer; every step that updates runs it.
       scope: Where nodes are added.
-      bounded: The variables whose rows are brought to date.
+      bounded: The variables whose rows are refreshed.
     """
     nodes: List[Any] = []
     edits = Edits(view)

@@ -88,13 +88,13 @@ class ServedLookup(NamedTuple):
 def refresh(
     view: GraphView, lookup: ServedLookup, scope: str, bounded: Container[str], pools: bool
 ) -> Tuple[Rewrite, Dict[str, str]]:
-    """Brings the result of a lookup to date in main.
+    """Refreshes the result of a lookup in main.
 
     Args:
       view: The graph.
       lookup: The lookup.
       scope: Where nodes are added.
-      bounded: The variables whose rows are brought to date.
+      bounded: The variables whose rows are refreshed.
       pools: Whether servers pool bags where it is less to send. Then main may have to ask them.
 
     Returns:
@@ -283,7 +283,7 @@ def shard_name(view: GraphView, variable: str) -> str:
 
 
 def _followed(view: GraphView, shards: Iterable[str], bounded: Container[str]) -> List[str]:
-    """The names of an op's shards; "" for those whose rows nobody brings to date."""
+    """The names of an op's shards; "" for those whose rows nobody refreshes."""
     return [shard_name(view, one) if one in bounded else "" for one in shards]
 
 

@@ -222,13 +222,13 @@ def test_a_gradient_as_large_as_the_table_is_left_to_tensorflow_and_made_of_our_
     assert added(passed, "update") == [] and refusals(passed) == [["update_is_dense"]]
 
 
-def test_a_deferred_table_is_brought_to_date_before_it_is_looked_up() -> None:
+def test_a_deferred_table_is_caught_up_before_it_is_looked_up() -> None:
     trained(rows_of("one"), optimizer="adam")
     shown = ("optimizer", "row_states", "weights_only")
-    assert added(fused(DEFERRED), "lookup", "to_date_0", "update", show=shown) == lines("""
+    assert added(fused(DEFERRED), "lookup", "catch_up_0", "update", show=shown) == lines("""
         lookup_0/pooled = GroupEmbeddingLookup(one, of_one/ids, of_one/places, of_one/shape, \
-          ^to_date_0/rows)
-        to_date_0/rows = GroupEmbeddingBringToDate(one, one/Adam, one/Adam_1, of_one/ids, \
+          ^catch_up_0/rows)
+        catch_up_0/rows = GroupEmbeddingCatchUp(one, one/Adam, one/Adam_1, of_one/ids, \
           of_one/places, of_one/shape) optimizer='Adam' row_states=['one'] weights_only=True
         update_0/apply = GroupEmbeddingApply(one, one/Adam, one/Adam_1, update_0/h0, \
           update_0/h1, update_0/h2, update_0/h3, beta1_power/read, beta2_power/read, of_one/ids, \
@@ -236,30 +236,30 @@ def test_a_deferred_table_is_brought_to_date_before_it_is_looked_up() -> None:
     """)
 
 
-def test_only_tables_whose_rows_may_be_behind_are_brought_to_date() -> None:
+def test_only_tables_whose_rows_may_be_behind_are_caught_up() -> None:
     losses = [tf.reduce_sum(rows_of(name)) for name in ("late", "now")]
     late, now = tf.trainable_variables()
     STOCK["adam"]().minimize(losses[0], var_list=[late])
     STOCK["adagrad"]().minimize(losses[1], var_list=[now])
-    (to_date,) = added(fused(DEFERRED), "to_date_0")
-    assert to_date == (
-        "to_date_0/rows = GroupEmbeddingBringToDate(late, late/Adam, late/Adam_1, "
+    (catch_up,) = added(fused(DEFERRED), "catch_up_0")
+    assert catch_up == (
+        "catch_up_0/rows = GroupEmbeddingCatchUp(late, late/Adam, late/Adam_1, "
         "of_late/ids, of_late/places, of_late/shape)"
     )
 
 
-def test_tables_with_an_average_and_those_without_are_brought_to_date_by_an_op_each() -> None:
+def test_tables_with_an_average_and_those_without_are_caught_up_by_an_op_each() -> None:
     step = trained(rows_of("one"), rows_of("averaged"), optimizer="adam")
     with tf.control_dependencies([step]):
         tf.train.ExponentialMovingAverage(0.9).apply(tf.trainable_variables()[1:])
     passed = fused(DEFERRED)
-    brought = [node for node in passed.change.added if node.op == "GroupEmbeddingBringToDate"]
-    assert [(node.input[0], node.attr["averaged"].b) for node in brought] == [
+    caught_up = [node for node in passed.change.added if node.op == "GroupEmbeddingCatchUp"]
+    assert [(node.input[0], node.attr["averaged"].b) for node in caught_up] == [
         ("one", False),
         ("averaged", True),
     ]
     (lookup,) = added(passed, "lookup_0")
-    assert lookup.endswith("^to_date_0/rows, ^to_date_1/rows)")
+    assert lookup.endswith("^catch_up_0/rows, ^catch_up_1/rows)")
 
 
 def test_the_update_of_a_dynamic_table_takes_the_rows_that_its_lookup_found() -> None:

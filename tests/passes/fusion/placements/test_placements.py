@@ -60,7 +60,7 @@ def test_a_third_placement_has_ops_of_its_own(monkeypatch: pytest.MonkeyPatch) -
     assert losses < 1e-5 and variables < 1e-5
 
 
-def test_a_third_placement_brings_rows_to_date_as_it_looks_them_up(
+def test_a_third_placement_catches_up_rows_as_it_looks_them_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(choice, "KINDS", (APART, *KINDS))
@@ -68,5 +68,5 @@ def test_a_third_placement_brings_rows_to_date_as_it_looks_them_up(
     tf.train.AdamOptimizer().minimize(models.loss_of(four_tables(inputs), inputs))
     graph_def = tf.get_default_graph().as_graph_def(add_shapes=True)
     optimized = optimize_graph_def(graph_def, models.config(adam="deferred")).graph_def
-    brought = [list(node.input) for node in optimized.node if node.op.endswith("BringToDate")]
-    assert [inputs[:2] for inputs in brought] == [["apart_1", "apart_2"], ["here_1", "here_2"]]
+    caught_up = [list(node.input) for node in optimized.node if node.op.endswith("CatchUp")]
+    assert [inputs[:2] for inputs in caught_up] == [["apart_1", "apart_2"], ["here_1", "here_2"]]

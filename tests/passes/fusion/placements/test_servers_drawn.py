@@ -251,16 +251,16 @@ def test_the_server_waits_for_what_the_optimizers_update_waited_for() -> None:
     assert "before" not in pack and apply.endswith(", update_0/pack, ^before) on ps0")
 
 
-def test_a_server_brings_rows_to_date_before_it_gathers_them() -> None:
+def test_a_server_catches_up_rows_before_it_gathers_them() -> None:
     passed = on_servers(lambda: three("adam"), DEFERRED)
     shown = ("row_states", "weights_only")
-    assert added(passed, "gather", "to_date_0", "to_date_1", "apply_1", show=shown) == lines("""
-        gather_0/rows = GroupEmbeddingGather(one, three, lookup_0/prepare, ^to_date_0/rows) on ps0
-        gather_1/rows = GroupEmbeddingGather(two, lookup_0/prepare:1, ^to_date_1/rows) on ps1
-        to_date_0/rows = GroupEmbeddingBringPackedToDate(one, three, one/Adam, three/Adam, \
+    assert added(passed, "gather", "catch_up_0", "catch_up_1", "apply_1", show=shown) == lines("""
+        gather_0/rows = GroupEmbeddingGather(one, three, lookup_0/prepare, ^catch_up_0/rows) on ps0
+        gather_1/rows = GroupEmbeddingGather(two, lookup_0/prepare:1, ^catch_up_1/rows) on ps1
+        catch_up_0/rows = GroupEmbeddingCatchUpPacked(one, three, one/Adam, three/Adam, \
           one/Adam_1, three/Adam_1, lookup_0/prepare) on ps0 row_states=['one', 'three'] \
           weights_only=True
-        to_date_1/rows = GroupEmbeddingBringPackedToDate(two, two/Adam, two/Adam_1, \
+        catch_up_1/rows = GroupEmbeddingCatchUpPacked(two, two/Adam, two/Adam_1, \
           lookup_0/prepare:1) on ps1 row_states=['two'] weights_only=True
         apply_1/rows = GroupEmbeddingApplyPacked(two, two/Adam, two/Adam_1, apply_1/h0, \
           apply_1/h1, apply_1/h2, apply_1/h3, beta1_power/read, beta2_power/read, \
@@ -268,7 +268,7 @@ def test_a_server_brings_rows_to_date_before_it_gathers_them() -> None:
     """)
 
 
-def test_shards_whose_rows_are_never_behind_stand_beside_those_that_are_brought_to_date() -> None:
+def test_shards_whose_rows_are_never_behind_stand_beside_those_that_are_caught_up() -> None:
     def mixed() -> None:
         loss = loss_of([rows_of(name) for name in ("late", "elsewhere", "now")])
         tables = tf.trainable_variables()
@@ -277,9 +277,9 @@ def test_shards_whose_rows_are_never_behind_stand_beside_those_that_are_brought_
         tf.group(adam, STOCK["adagrad"]().apply_gradients([now]), name="step")
 
     passed = on_servers(mixed, DEFERRED)
-    (to_date,) = added(passed, "to_date_0", show=("row_states",))
-    assert to_date == (
-        "to_date_0/rows = GroupEmbeddingBringPackedToDate(late, now, late/Adam, now, "
+    (catch_up,) = added(passed, "catch_up_0", show=("row_states",))
+    assert catch_up == (
+        "catch_up_0/rows = GroupEmbeddingCatchUpPacked(late, now, late/Adam, now, "
         "late/Adam_1, now, lookup_0/prepare) on ps0 row_states=['late', '']"
     )
 
@@ -322,7 +322,7 @@ def test_a_server_updates_tables_with_powers_of_their_own_by_one_op() -> None:
 
 
 @pytest.mark.parametrize("exact", [False, True])
-def test_updates_answer_only_where_rows_that_wait_are_brought_to_date(exact: bool) -> None:
+def test_updates_answer_only_where_rows_that_wait_are_caught_up(exact: bool) -> None:
     config = models.config(prefetch=True)
     config.graph_options.optimizer_options.async_embedding_options.exact = exact
     passed = on_servers(lambda: trained(rows_of("one"), rows_of("two")), config)

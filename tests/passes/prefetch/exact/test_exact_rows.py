@@ -1,4 +1,4 @@
-"""What main does to bring results of lookups to date, and which lookups it is done for."""
+"""What main does to refresh results of lookups, and which lookups it is done for."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_what_waited_for_the_lookup_waits_for_its_rows_as_they_are_now() -> None
     assert "- behind = NoOp(^pooled)" in changed and "+ behind = NoOp(^exact/pooled)" in changed
 
 
-def test_a_fetched_result_is_the_one_that_is_brought_to_date() -> None:
+def test_a_fetched_result_is_the_one_that_is_refreshed() -> None:
     passed = exact(bags())
     (name, to) = list(passed.translation.substitutes.items())[-1]
     assert name == "embedding_lookup/Reshape_2:0" or name.startswith("table_lookup")
@@ -116,7 +116,7 @@ def test_a_table_read_twice_is_logged_once() -> None:
     assert len(passed.view.of_op("RowLogAll")) == 1
 
 
-def test_only_tables_with_a_limit_are_brought_to_date_and_only_so_far() -> None:
+def test_only_tables_with_a_limit_are_refreshed_and_only_so_far() -> None:
     passed = exact(bags("near"), bags("far"), options=limited(near=2))
     found = {line for line in drawn(passed) if "Refresh(" in line or line.startswith("+ update_0")}
     assert {line.partition(" row_logs")[2] for line in found} == {
@@ -143,7 +143,7 @@ def test_nothing_happens_without_the_option() -> None:
     assert exact(bags(), options=config(1, 1, exact=False)).is_idle
 
 
-def test_nothing_is_brought_to_date_where_nothing_runs_ahead() -> None:
+def test_nothing_is_refreshed_where_nothing_runs_ahead() -> None:
     options = config(1, 1)
     options.graph_options.optimizer_options.do_async_embedding = False
     assert exact(bags(), options=options).is_idle

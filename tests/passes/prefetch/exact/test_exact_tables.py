@@ -59,7 +59,7 @@ def test_each_kind_of_writer(graph: str, node: str, kind: str) -> None:
         (HANDLE, "r = ResourceGather(table, ids) dtype=float32 Tindices=int64"),
         (HANDLE, "r = ReadVariableOp(table) dtype=float32"),
         (HANDLE, "r = VarIsInitializedOp(table)"),
-        (HANDLE, "r = ResourceGroupEmbeddingBringToDate(table, ids) num_shards=1"),
+        (HANDLE, "r = ResourceGroupEmbeddingCatchUp(table, ids) num_shards=1"),
     ],
 )
 def test_reads_write_nothing(graph: str, node: str) -> None:

@@ -73,7 +73,7 @@ def test_owners_send_what_has_changed_in_a_message_of_main() -> None:
     """)
 
 
-def test_layers_read_what_is_brought_to_date() -> None:
+def test_layers_read_what_is_refreshed() -> None:
     passed = exact(exchanged)
     fresh = SCOPE + "pooled"
     assert passed.translation.substitutes == {"graph_opt/ExchangeCombine:0": fresh + ":0"}

@@ -172,7 +172,7 @@ def test_the_drawn_graph_before_and_after() -> None:
     """)
 
 
-def test_shards_that_nobody_brings_to_date_have_no_name() -> None:
+def test_shards_that_nobody_catches_up_have_no_name() -> None:
     batch = asked_by_hand(BY_HAND, ["b"])[2]
     assert batch.endswith("shards=['', 'ps1/b']")
 

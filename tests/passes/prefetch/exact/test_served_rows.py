@@ -140,7 +140,7 @@ def test_with_limits_servers_do_not_pool_bags() -> None:
     assert passed.view.of_op("Switch") == []
 
 
-def test_what_waited_for_the_lookup_waits_for_rows_that_are_brought_to_date() -> None:
+def test_what_waited_for_the_lookup_waits_for_rows_that_are_refreshed() -> None:
     def waited_for(inputs: Dict[str, Any]) -> List[Any]:
         rows = bags()(inputs)
         with tf.control_dependencies(rows):

@@ -1,14 +1,14 @@
-#include "kernels/deferred/shards_to_date.h"
+#include "kernels/deferred/shards_to_catch_up.h"
 
 #include <algorithm>
 
-#include "kernels/deferred/home_to_date.h"
+#include "kernels/deferred/shard_at_home.h"
 #include "kernels/kernel_names.h"
 
 namespace graph_opt {
 
-Status ShardsToDate::Find(OpKernelContext* ctx, const RowStates& states, int num_slots,
-                          bool* found) {
+Status ShardsToCatchUp::Find(OpKernelContext* ctx, const RowStates& states, int num_slots,
+                             bool* found) {
   *found = false;
   for (int shard = 0; shard < states.size(); ++shard) {
     states_.push_back(states.Find(ctx, shard));
@@ -18,20 +18,20 @@ Status ShardsToDate::Find(OpKernelContext* ctx, const RowStates& states, int num
       *found = true;
       continue;
     }
-    TF_RETURN_IF_ERROR(BringAllHome(ctx, state));
+    TF_RETURN_IF_ERROR(CatchUpAtHome(ctx, state));
     states_.back().reset();
   }
   return Status();
 }
 
-bool ShardsToDate::AreSettled() const {
+bool ShardsToCatchUp::AreSettled() const {
   return std::all_of(states_.begin(), states_.end(), [](const RowStates::Pointer& state) {
     return state == nullptr || state->rows()->is_settled();
   });
 }
 
-Status ShardsToDate::Open(OpKernelContext* ctx, const RowStates& states,
-                          const OptimizerInputs& optimizer) {
+Status ShardsToCatchUp::Open(OpKernelContext* ctx, const RowStates& states,
+                             const OptimizerInputs& optimizer) {
   const int num_shards = static_cast<int>(states_.size());
   const int num_slots = optimizer.num_slots();
   std::vector<bool> is_updated;
@@ -59,7 +59,7 @@ Status ShardsToDate::Open(OpKernelContext* ctx, const RowStates& states,
   return Status();
 }
 
-bool ShardsToDate::Fits(const OptimizerInputs& optimizer, int shard) const {
+bool ShardsToCatchUp::Fits(const OptimizerInputs& optimizer, int shard) const {
   const int num_shards = static_cast<int>(states_.size());
   if (!variables_.is_initialized(shard) || !states_[shard]->Fits(variables_[shard])) return false;
   for (int place = shard; place < num_shards * (1 + optimizer.num_slots()); place += num_shards) {
@@ -72,7 +72,7 @@ bool ShardsToDate::Fits(const OptimizerInputs& optimizer, int shard) const {
   return true;
 }
 
-int64_t ShardsToDate::num_rows(int shard) const {
+int64_t ShardsToCatchUp::num_rows(int shard) const {
   const bool is_matrix = variables_.is_initialized(shard) && variables_[shard].dims() == 2;
   return is_matrix ? variables_[shard].dim_size(0) : -1;
 }

@@ -1,5 +1,5 @@
-#ifndef GRAPH_OPT_KERNELS_DEFERRED_SHARDS_TO_DATE_H_
-#define GRAPH_OPT_KERNELS_DEFERRED_SHARDS_TO_DATE_H_
+#ifndef GRAPH_OPT_KERNELS_DEFERRED_SHARDS_TO_CATCH_UP_H_
+#define GRAPH_OPT_KERNELS_DEFERRED_SHARDS_TO_CATCH_UP_H_
 
 #include <cstdint>
 #include <vector>
@@ -12,13 +12,13 @@
 
 namespace graph_opt {
 
-// The shards that an op brings to date, for the duration of a kernel call. The variables' locks are
+// The shards that an op catches up, for the duration of a kernel call. The variables' locks are
 // taken before those of updates, as updates do.
-class ShardsToDate {
+class ShardsToCatchUp {
  public:
   // The first inputs are the shards and their slots, one state for each shard. `found` is false if
   // no shard has a state: then nothing was left behind, and nothing is opened. A shard whose
-  // updates another optimizer defers, with other slots, is brought to date at once.
+  // updates another optimizer defers, with other slots, is caught up at once.
   tensorflow::Status Find(tensorflow::OpKernelContext* ctx, const RowStates& states, int num_slots,
                           bool* found);
 
@@ -45,4 +45,4 @@ class ShardsToDate {
 
 }  // namespace graph_opt
 
-#endif  // GRAPH_OPT_KERNELS_DEFERRED_SHARDS_TO_DATE_H_
+#endif  // GRAPH_OPT_KERNELS_DEFERRED_SHARDS_TO_CATCH_UP_H_

@@ -11,7 +11,7 @@ from graph_opt.config.options import session_options
 from graph_opt.graph.rewrite import apply_to_graph_def
 from graph_opt.graph.undo import undo_of
 from graph_opt.graph.view import GraphView, TensorRef
-from graph_opt.passes.fusion.bring_to_date import rewrite_for_new_readers
+from graph_opt.passes.fusion.catch_up import rewrite_for_new_readers
 from graph_opt.passes.fusion.deferred import DeferredVariables
 from graph_opt.passes.graph_reports import report_of_rewritten
 from graph_opt.passes.optimize import Planned, optimize_graph_def, plan
@@ -40,14 +40,14 @@ def planned(config: Any = DEFERRED) -> Tuple[Planned, GraphView]:
     return made, GraphView(apply_to_graph_def(graph_def, *made.rewrites))
 
 
-def brought(view: GraphView, name: str) -> List[Tuple[str, List[str]]]:
-    """What brings rows to date before a node runs: each op with the names of its inputs."""
+def caught_up(view: GraphView, name: str) -> List[Tuple[str, List[str]]]:
+    """What catches up rows before a node runs: each op with the names of its inputs."""
     sources = [name, *(tensor.node for tensor in view.inputs(name))]
     waits = [wait for source in dict.fromkeys(sources) for wait in view.controls(source)]
     return [
         (view.op(wait), [tensor.node for tensor in view.inputs(wait)])
         for wait in waits
-        if "ToDate" in view.op(wait)
+        if "CatchUp" in view.op(wait)
     ]
 
 
@@ -60,8 +60,8 @@ def test_a_fused_lookup_waits_for_the_rows_of_its_ids(resource: bool, shards: in
     tables = ["one"] if shards == 1 else ["one/part_0", "one/part_1"]
     (lookup,) = view.of_op(kind + "GroupEmbeddingLookup")
     (update,) = view.of_op(kind + "GroupEmbeddingApply")
-    ((op, inputs),) = brought(view, lookup)
-    assert op == kind + "GroupEmbeddingBringToDate"
+    ((op, inputs),) = caught_up(view, lookup)
+    assert op == kind + "GroupEmbeddingCatchUp"
     slots = [table + slot for slot in ("/Adam", "/Adam_1") for table in tables]
     assert inputs[: 3 * shards] == tables + slots
     assert inputs[3 * shards :] == [t.node for t in view.inputs(lookup)[shards:]]
@@ -71,11 +71,11 @@ def test_a_fused_lookup_waits_for_the_rows_of_its_ids(resource: bool, shards: in
 
 
 @pytest.mark.parametrize("adam", ["lazy", "stock"])
-def test_other_ways_to_update_bring_nothing_to_date(adam: str) -> None:
+def test_other_ways_to_update_catch_nothing_up(adam: str) -> None:
     trained()
     made, view = planned(models.config(adam=adam))
     assert made.translation.part(DeferredVariables) is None
-    assert not any("ToDate" in op for op in view.ops())
+    assert not any("CatchUp" in op for op in view.ops())
 
 
 def test_readers_of_a_reference_wait_for_all_rows_of_their_tables() -> None:
@@ -85,16 +85,16 @@ def test_readers_of_a_reference_wait_for_all_rows_of_their_tables() -> None:
     tf.gather(tables[1], inputs["one"], name="rows")
     tf.shape(tables[0]._ref(), name="shape")
     made, view = planned()
-    all_of = "GroupEmbeddingBringAllToDate"
+    all_of = "GroupEmbeddingCatchUpAll"
     of_one = (all_of, ["one", "one/Adam", "one/Adam_1"])
     of_two = (all_of, ["two", "two/Adam", "two/Adam_1"])
-    assert brought(view, "norm/mul") == [of_one]
-    assert sorted(brought(view, "save/SaveV2")) == [of_one, of_two]
-    assert brought(view, "one/Assign") == brought(view, "one/Adam_1/Assign") == [of_one]
-    assert brought(view, "save/Assign_1") == [of_two]
-    ((op, read),) = brought(view, "rows")
-    assert op == "GroupEmbeddingBringToDate" and read[:3] == of_two[1]
-    assert not brought(view, "shape") and not view.controls("one/read")
+    assert caught_up(view, "norm/mul") == [of_one]
+    assert sorted(caught_up(view, "save/SaveV2")) == [of_one, of_two]
+    assert caught_up(view, "one/Assign") == caught_up(view, "one/Adam_1/Assign") == [of_one]
+    assert caught_up(view, "save/Assign_1") == [of_two]
+    ((op, read),) = caught_up(view, "rows")
+    assert op == "GroupEmbeddingCatchUp" and read[:3] == of_two[1]
+    assert not caught_up(view, "shape") and not view.controls("one/read")
     readers = {reader.node: reader for reader in made.report.dense_readers}
     assert readers["norm/mul"].tables == ("one",) and not readers["norm/mul"].in_each_step
     assert "one/Assign" not in readers and "rows" not in readers
@@ -108,8 +108,8 @@ def test_readers_of_a_handle_wait_for_all_rows() -> None:
     saved = "one/Read/ReadVariableOp"
     assert view.readers(saved) == ["save/SaveV2"]
     for name in ["norm/ReadVariableOp", "one/Assign", saved]:
-        ((op, inputs),) = brought(view, name)
-        assert op == "ResourceGroupEmbeddingBringAllToDate"
+        ((op, inputs),) = caught_up(view, name)
+        assert op == "ResourceGroupEmbeddingCatchUpAll"
         assert inputs == ["one", "one/Adam", "one/Adam_1"]
 
 
@@ -119,8 +119,8 @@ def test_fetches_of_a_reference_are_translated() -> None:
         later = tf.identity(table, name="later")
     made, view = planned()
     deferred = made.translation.part(DeferredVariables)
-    assert deferred is not None and view.controls(deferred.all_to_date)
-    names = deferred.up_to_date
+    assert deferred is not None and view.controls(deferred.catch_up_all)
+    names = deferred.current_values
     assert set(names) == {
         *("one:0", "one/read:0", "one/Adam:0", "one/Adam/read:0", "one/Adam_1:0"),
         *("one/Adam_1/read:0", later.name),
@@ -133,7 +133,7 @@ def test_fetches_of_a_reference_are_translated() -> None:
         assert ("before" in view.controls(source)) == (name == later.name)
 
 
-def test_a_branch_that_is_not_taken_brings_nothing_to_date() -> None:
+def test_a_branch_that_is_not_taken_catches_nothing_up() -> None:
     inputs, (table,), _ = trained()
     condition = tf.reduce_sum(inputs["one"]) > 3
     with control_flow_v2(False):
@@ -142,7 +142,7 @@ def test_a_branch_that_is_not_taken_brings_nothing_to_date() -> None:
     (total,) = [name for name in view.of_op("Sum") if name.endswith("total")]
     read = view.inputs(total)[0].node
     (source,) = view.controls(read)
-    assert view.op(source) == "GroupEmbeddingBringAllToDate"
+    assert view.op(source) == "GroupEmbeddingCatchUpAll"
     (alive,) = view.controls(source)
     assert view.op(view.inputs(alive)[0].node) == "Switch"
 
@@ -153,11 +153,11 @@ def test_a_function_that_only_reads_a_table_waits_like_any_reader() -> None:
     with control_flow_v2(True):
         tf.cond(condition, lambda: tf.reduce_sum(table), lambda: 0.0, name="sometimes")
     made, view = planned()
-    assert [op for op, _ in brought(view, "sometimes")] == ["ResourceGroupEmbeddingBringAllToDate"]
+    assert [op for op, _ in caught_up(view, "sometimes")] == ["ResourceGroupEmbeddingCatchUpAll"]
     assert [one.update for one in made.report.fused_lookups] == ["deferred"]
 
 
-def test_servers_bring_rows_to_date_before_they_gather() -> None:
+def test_servers_catch_up_rows_before_they_gather() -> None:
     setter = tf.train.replica_device_setter(2, worker_device="/job:worker/task:0")
     with tf.device(setter):
         trained(shards=3, names=("one", "two"))
@@ -167,7 +167,7 @@ def test_servers_bring_rows_to_date_before_they_gather() -> None:
     for gather in gathers:
         *shards, request = [str(tensor) for tensor in view.inputs(gather)]
         (source,) = view.controls(gather)
-        assert view.op(source) == "GroupEmbeddingBringPackedToDate"
+        assert view.op(source) == "GroupEmbeddingCatchUpPacked"
         assert view.device(source) == view.device(gather)
         inputs = [str(tensor) for tensor in view.inputs(source)]
         assert inputs[: len(shards)] == shards and inputs[-1] == request
@@ -186,7 +186,7 @@ def test_a_server_is_told_which_tables_are_not_deferred() -> None:
         loss = models.loss_of(pooled, inputs)
         tf.train.AdamOptimizer().minimize(loss, var_list=[tables[0]])
     _, view = planned(models.config(adam="deferred", require_server_ops=True))
-    (source,) = view.of_op("GroupEmbeddingBringPackedToDate")
+    (source,) = view.of_op("GroupEmbeddingCatchUpPacked")
     states = view.attribute(source, "row_states")
     assert states is not None and [text.decode() for text in states.list.s] == ["one", ""]
     names = [tensor.node for tensor in view.inputs(source)]
@@ -210,12 +210,12 @@ def test_the_read_beside_an_assignment_makes_no_step_dense() -> None:
         tf.train.ExponentialMovingAverage(0.9).apply(tables)
     made, view = planned()
     reads = [name for name in view.of_op("ReadVariableOp") if step.name in view.controls(name)]
-    assert [name for name in reads if brought(view, name) and not view.successors(name)]
+    assert [name for name in reads if caught_up(view, name) and not view.successors(name)]
     assert [lookup.average for lookup in made.report.fused_lookups] == ["deferred"]
     assert not [reader.node for reader in made.report.dense_readers if reader.in_each_step]
 
 
-def test_rows_are_brought_to_date_where_they_are_prefetched() -> None:
+def test_rows_are_caught_up_where_they_are_prefetched() -> None:
     trained(shards=2)
     made, view = planned(models.config(adam="deferred", prefetch=True))
     (stage,) = made.report.stages
@@ -223,11 +223,11 @@ def test_rows_are_brought_to_date_where_they_are_prefetched() -> None:
     (lookup,) = [
         name
         for name in view.of_op("GroupEmbeddingLookup")
-        if name.startswith(stage.name) and brought(view, name)
+        if name.startswith(stage.name) and caught_up(view, name)
     ]
-    (source,) = [name for name in view.controls(lookup) if "ToDate" in view.op(name)]
+    (source,) = [name for name in view.controls(lookup) if "CatchUp" in view.op(name)]
     assert source.startswith(stage.name)
-    assert not view.ancestors([source]).keys() & set(view.of_op("GroupEmbeddingBringAllToDate"))
+    assert not view.ancestors([source]).keys() & set(view.of_op("GroupEmbeddingCatchUpAll"))
 
 
 def test_the_graph_that_leaves_the_process_is_the_users() -> None:
@@ -261,10 +261,10 @@ def test_readers_that_are_added_later_wait_as_well(resource: bool) -> None:
     assert rewrite.edited <= added
     view = GraphView(apply_to_graph_def(running, rewrite))
     total_of = view.inputs("total")[0].node if resource else "total"
-    assert [op[-len("AllToDate") :] for op, _ in brought(view, total_of)] == ["AllToDate"]
+    assert [op[-len("CatchUpAll") :] for op, _ in caught_up(view, total_of)] == ["CatchUpAll"]
     gathers = [name for name in view.ancestors([rows.op.name]) if "Gather" in view.op(name)]
-    assert [op for op, _ in brought(view, gathers[0])] == [
-        ("Resource" if resource else "") + "GroupEmbeddingBringToDate"
+    assert [op for op, _ in caught_up(view, gathers[0])] == [
+        ("Resource" if resource else "") + "GroupEmbeddingCatchUp"
     ]
     assert set(fetches) == (set() if resource else {late.name})
     assert rewrite_for_new_readers(view, deferred, frozenset()) == (type(rewrite)(), {})

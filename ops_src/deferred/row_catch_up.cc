@@ -1,4 +1,4 @@
-#include "deferred/row_bringer.h"
+#include "deferred/row_catch_up.h"
 
 #include <algorithm>
 #include <thread>
@@ -6,7 +6,7 @@
 
 namespace graph_opt {
 
-RowBringer::RowBringer(const DeferredShard& shard, std::shared_ptr<const PassedSteps> passed,
+RowCatchUp::RowCatchUp(const DeferredShard& shard, std::shared_ptr<const PassedSteps> passed,
                        const RowKernels& kernels, Rest rest, DeferredNeeds needs)
     : shard_(shard),
       stamps_(shard.rows->stamps()),
@@ -15,7 +15,7 @@ RowBringer::RowBringer(const DeferredShard& shard, std::shared_ptr<const PassedS
       rest_(rest),
       needed_(needs == DeferredNeeds::kAll ? passed_->step() : passed_->last_update()) {}
 
-void RowBringer::Bring(const int64_t* rows, int64_t count) {
+void RowCatchUp::CatchUp(const int64_t* rows, int64_t count) {
   int64_t waiting[kRowsAtOnce];
   for (int64_t i = 0; i < count; ++i) stamps_->Prefetch(rows[i]);
   while (count > 0) {
@@ -30,7 +30,7 @@ void RowBringer::Bring(const int64_t* rows, int64_t count) {
       }
     }
     if (rows_.empty() && num_waiting > 0) std::this_thread::yield();
-    BringAdded();
+    CatchUpAdded();
     // Asked while the rows are locked, as whoever ends their rest then visits each of them.
     const IdleStep& rule = passed_->rule();
     const bool may_rest =
@@ -48,23 +48,23 @@ void RowBringer::Bring(const int64_t* rows, int64_t count) {
   }
 }
 
-// Whether a row may have to be brought to date.
-bool RowBringer::IsWanted(RowStamps::Stamp stamp) const {
+// Whether a row may have to be caught up.
+bool RowCatchUp::IsWanted(RowStamps::Stamp stamp) const {
   if (stamp.is_resting()) return rest_ == Rest::kEnded;
   return stamp.is_locked() || stamp.IsBehind(needed_);
 }
 
-void RowBringer::LockAndBring(const int64_t* rows, int64_t count) {
+void RowCatchUp::LockAndCatchUp(const int64_t* rows, int64_t count) {
   for (int64_t i = 0; i < count; ++i) stamps_->Prefetch(rows[i]);
   for (int64_t i = 0; i < count; ++i) {
     const RowStamps::Stamp stamp = stamps_->Lock(rows[i]);
     if (stamp.IsBehind(passed_->step())) Add(rows[i], stamp);
   }
-  BringAdded();
+  CatchUpAdded();
   rows_.clear();
 }
 
-void RowBringer::Add(int64_t row, RowStamps::Stamp stamp) {
+void RowCatchUp::Add(int64_t row, RowStamps::Stamp stamp) {
   if (stamp.is_resting()) {
     stamps_->Unlock(row, passed_->step());
     return;
@@ -74,7 +74,7 @@ void RowBringer::Add(int64_t row, RowStamps::Stamp stamp) {
   passed_->Describe(stamp.Age(passed_->step()), &rows_.back(), &spans_);
 }
 
-void RowBringer::BringAdded() {
+void RowCatchUp::CatchUpAdded() {
   if (rows_.empty()) return;
   const IdleStep& rule = passed_->rule();
   IdleRows all;
@@ -91,7 +91,7 @@ void RowBringer::BringAdded() {
   all.spans = spans_.data();
   all.rows = rows_.data();
   all.count = static_cast<int64_t>(rows_.size());
-  kernels_.bring_rows(all);
+  kernels_.catch_up_rows(all);
   spans_.clear();
 }
 

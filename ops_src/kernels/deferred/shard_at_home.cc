@@ -1,4 +1,4 @@
-#include "kernels/deferred/home_to_date.h"
+#include "kernels/deferred/shard_at_home.h"
 
 #include "kernels/kernel_names.h"
 #include "kernels/lookup/device_threads.h"
@@ -28,12 +28,12 @@ Status ShardAtHome::Open(OpKernelContext* ctx, RowState* state) {
   return Status();
 }
 
-Status BringAllHome(OpKernelContext* ctx, RowState* state) {
+Status CatchUpAtHome(OpKernelContext* ctx, RowState* state) {
   if (state->rows()->is_settled()) return Status();
   ShardAtHome at_home;
   TF_RETURN_IF_ERROR(at_home.Open(ctx, state));
   DeviceThreads threads(ctx);
-  BringAllToDate({at_home.shard()}, ctx->step_id(), BestRowKernels(), &threads);
+  CatchUpAll({at_home.shard()}, ctx->step_id(), BestRowKernels(), &threads);
   return Status();
 }
 

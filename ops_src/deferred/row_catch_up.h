@@ -1,5 +1,5 @@
-#ifndef GRAPH_OPT_DEFERRED_ROW_BRINGER_H_
-#define GRAPH_OPT_DEFERRED_ROW_BRINGER_H_
+#ifndef GRAPH_OPT_DEFERRED_ROW_CATCH_UP_H_
+#define GRAPH_OPT_DEFERRED_ROW_CATCH_UP_H_
 
 #include <cstdint>
 #include <memory>
@@ -9,8 +9,8 @@
 
 namespace graph_opt {
 
-// One thread's work on the rows of one shard: brings them to the step that has ended last.
-class RowBringer {
+// One thread's work on the rows of one shard: catches them up to the step that has ended last.
+class RowCatchUp {
  public:
   static constexpr int64_t kRowsAtOnce = 128;
 
@@ -19,22 +19,22 @@ class RowBringer {
 
   // The shard's rows are not null. `kernels` outlive this. Of what is read, `needs` says which rows
   // are left alone.
-  RowBringer(const DeferredShard& shard, std::shared_ptr<const PassedSteps> passed,
+  RowCatchUp(const DeferredShard& shard, std::shared_ptr<const PassedSteps> passed,
              const RowKernels& kernels, Rest rest = Rest::kAllowed,
              DeferredNeeds needs = DeferredNeeds::kAll);
 
   // At most kRowsAtOnce rows, all of the shard. Rows that another thread has locked are waited for,
   // but not with locks in hand.
-  void Bring(const int64_t* rows, int64_t count);
+  void CatchUp(const int64_t* rows, int64_t count);
 
-  // Locks at most kRowsAtOnce rows, each once, and brings them to date. Only one thread may hold
+  // Locks at most kRowsAtOnce rows, each once, and catches them up. Only one thread may hold
   // locks of the same rows so.
-  void LockAndBring(const int64_t* rows, int64_t count);
+  void LockAndCatchUp(const int64_t* rows, int64_t count);
 
  private:
   bool IsWanted(RowStamps::Stamp stamp) const;
   void Add(int64_t row, RowStamps::Stamp stamp);
-  void BringAdded();
+  void CatchUpAdded();
 
   const DeferredShard shard_;
   RowStamps* const stamps_;
@@ -48,4 +48,4 @@ class RowBringer {
 
 }  // namespace graph_opt
 
-#endif  // GRAPH_OPT_DEFERRED_ROW_BRINGER_H_
+#endif  // GRAPH_OPT_DEFERRED_ROW_CATCH_UP_H_

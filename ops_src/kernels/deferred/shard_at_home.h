@@ -1,5 +1,5 @@
-#ifndef GRAPH_OPT_KERNELS_DEFERRED_HOME_TO_DATE_H_
-#define GRAPH_OPT_KERNELS_DEFERRED_HOME_TO_DATE_H_
+#ifndef GRAPH_OPT_KERNELS_DEFERRED_SHARD_AT_HOME_H_
+#define GRAPH_OPT_KERNELS_DEFERRED_SHARD_AT_HOME_H_
 
 #include "deferred/deferred_rows.h"
 #include "kernels/deferred/row_state.h"
@@ -24,9 +24,9 @@ class ShardAtHome {
   DeferredShard shard_;
 };
 
-// Brings all rows to date.
-tensorflow::Status BringAllHome(tensorflow::OpKernelContext* ctx, RowState* state);
+// Catches up all rows.
+tensorflow::Status CatchUpAtHome(tensorflow::OpKernelContext* ctx, RowState* state);
 
 }  // namespace graph_opt
 
-#endif  // GRAPH_OPT_KERNELS_DEFERRED_HOME_TO_DATE_H_
+#endif  // GRAPH_OPT_KERNELS_DEFERRED_SHARD_AT_HOME_H_

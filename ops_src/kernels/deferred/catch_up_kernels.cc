@@ -8,7 +8,7 @@
 #include "exchange/received_requests.h"
 #include "kernels/apply/optimizer_inputs.h"
 #include "kernels/deferred/row_states.h"
-#include "kernels/deferred/shards_to_date.h"
+#include "kernels/deferred/shards_to_catch_up.h"
 #include "kernels/exchange/splits.h"
 #include "kernels/kernel_names.h"
 #include "kernels/lookup/device_threads.h"
@@ -31,29 +31,30 @@ std::vector<ServedShard> AnyShards(size_t count) {
   return shards;
 }
 
-class BringToDateKernel : public OpKernel {
+class CatchUpKernel : public OpKernel {
  public:
-  explicit BringToDateKernel(OpKernelConstruction* ctx) : OpKernel(ctx) {
+  explicit CatchUpKernel(OpKernelConstruction* ctx) : OpKernel(ctx) {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("num_shards", &num_shards_));
     OP_REQUIRES_OK(ctx, optimizer_.ReadSlots(ctx, num_shards_));
     OP_REQUIRES_OK(ctx, states_.Read(ctx, num_shards_, RowStates::kReader));
   }
 
   void Compute(OpKernelContext* ctx) final {
-    ShardsToDate shards;
+    ShardsToCatchUp shards;
     bool found = false;
     OP_REQUIRES_OK(ctx, shards.Find(ctx, states_, optimizer_.slots_of_shard(), &found));
     if (!found || IsDone(shards)) return;
     OP_REQUIRES_OK(ctx, shards.Open(ctx, states_, optimizer_));
     DeviceThreads threads(ctx);
-    Bring(ctx, shards, &threads);
+    CatchUpRows(ctx, shards, &threads);
   }
 
  protected:
   // Whether there is nothing to do.
-  virtual bool IsDone(const ShardsToDate& shards) const { return shards.AreSettled(); }
+  virtual bool IsDone(const ShardsToCatchUp& shards) const { return shards.AreSettled(); }
 
-  virtual void Bring(OpKernelContext* ctx, const ShardsToDate& shards, Parallel* parallel) = 0;
+  virtual void CatchUpRows(OpKernelContext* ctx, const ShardsToCatchUp& shards,
+                           Parallel* parallel) = 0;
 
   int num_shards() const { return num_shards_; }
 
@@ -71,9 +72,9 @@ class BringToDateKernel : public OpKernel {
   ScratchUser scratch_;
 };
 
-class LookedUpToDateKernel : public BringToDateKernel {
+class CatchUpLookupKernel : public CatchUpKernel {
  public:
-  explicit LookedUpToDateKernel(OpKernelConstruction* ctx) : BringToDateKernel(ctx) {
+  explicit CatchUpLookupKernel(OpKernelConstruction* ctx) : CatchUpKernel(ctx) {
     const Status status = attrs_.Read(ctx);
     OP_REQUIRES(
         ctx, status.ok(),
@@ -82,7 +83,8 @@ class LookedUpToDateKernel : public BringToDateKernel {
   }
 
  protected:
-  void Bring(OpKernelContext* ctx, const ShardsToDate& shards, Parallel* parallel) override {
+  void CatchUpRows(OpKernelContext* ctx, const ShardsToCatchUp& shards,
+                   Parallel* parallel) override {
     std::vector<DeferredTable> tables;
     for (int t = 0; t < attrs_.num_tables(); ++t) tables.push_back(TableOf(t, shards));
     OpInputList ids;
@@ -91,22 +93,22 @@ class LookedUpToDateKernel : public BringToDateKernel {
     for (int i = 0; i < attrs_.num_lookups(); ++i) {
       lookups.push_back(DeferredLookup{IdsOf(ids[i], i), attrs_.lookup_tables[i]});
     }
-    BringToDate(tables, lookups, BestRowKernels(), parallel);
+    CatchUp(tables, lookups, BestRowKernels(), parallel);
   }
 
  private:
-  DeferredTable TableOf(int table, const ShardsToDate& shards) const {
+  DeferredTable TableOf(int table, const ShardsToCatchUp& shards) const {
     std::vector<int64_t> rows;
-    DeferredTable to_date;
-    to_date.needs = needs_;
+    DeferredTable deferred;
+    deferred.needs = needs_;
     for (int s = attrs_.first_shard(table); s < attrs_.first_shard(table + 1); ++s) {
       rows.push_back(shards.num_rows(s));
-      to_date.shards.push_back(shards.shards()[s]);
+      deferred.shards.push_back(shards.shards()[s]);
     }
     // Which ids are where depends on all shards; if one is missing, the lookup says so.
     if (*std::min_element(rows.begin(), rows.end()) < 0) rows.assign(rows.size(), 0);
-    to_date.partition = TableShards(attrs_.partition(table), std::move(rows));
-    return to_date;
+    deferred.partition = TableShards(attrs_.partition(table), std::move(rows));
+    return deferred;
   }
 
   // What belongs together does not matter: ids may have any shape.
@@ -123,30 +125,31 @@ class LookedUpToDateKernel : public BringToDateKernel {
   DeferredNeeds needs_ = DeferredNeeds::kAll;
 };
 
-class RequestedToDateKernel : public BringToDateKernel {
+class CatchUpPackedKernel : public CatchUpKernel {
  public:
-  explicit RequestedToDateKernel(OpKernelConstruction* ctx) : BringToDateKernel(ctx) {
+  explicit CatchUpPackedKernel(OpKernelConstruction* ctx) : CatchUpKernel(ctx) {
     OP_REQUIRES_OK(ctx, ReadNeeds(ctx, &needs_));
   }
 
  protected:
-  void Bring(OpKernelContext* ctx, const ShardsToDate& shards, Parallel* parallel) override {
+  void CatchUpRows(OpKernelContext* ctx, const ShardsToCatchUp& shards,
+                   Parallel* parallel) override {
     const Tensor& request = ctx->input(ctx->num_inputs() - 1);
     const auto words = reinterpret_cast<const int64_t*>(request.tensor_data().data());
     const std::vector<ServedShard> unnamed = AnyShards(num_shards());
     std::vector<RequestedRows> requested;
     // The gather reports what is wrong with a request.
     if (!ReadRequest(words, request.NumElements(), unnamed, &requested).ok()) return;
-    BringToDate(shards.shards(), requested, needs_, BestRowKernels(), parallel);
+    CatchUp(shards.shards(), requested, needs_, BestRowKernels(), parallel);
   }
 
  private:
   DeferredNeeds needs_ = DeferredNeeds::kAll;
 };
 
-class ReceivedToDateKernel : public BringToDateKernel {
+class CatchUpExchangedKernel : public CatchUpKernel {
  public:
-  explicit ReceivedToDateKernel(OpKernelConstruction* ctx) : BringToDateKernel(ctx) {
+  explicit CatchUpExchangedKernel(OpKernelConstruction* ctx) : CatchUpKernel(ctx) {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("served", &served_));
     OP_REQUIRES_OK(ctx, ReadNeeds(ctx, &needs_));
     for (int shard : served_) {
@@ -157,7 +160,8 @@ class ReceivedToDateKernel : public BringToDateKernel {
   }
 
  protected:
-  void Bring(OpKernelContext* ctx, const ShardsToDate& shards, Parallel* parallel) override {
+  void CatchUpRows(OpKernelContext* ctx, const ShardsToCatchUp& shards,
+                   Parallel* parallel) override {
     const Tensor* requests = nullptr;
     std::vector<int64_t> splits;
     OP_REQUIRES_OK(ctx, ctx->input("requests", &requests));
@@ -170,7 +174,7 @@ class ReceivedToDateKernel : public BringToDateKernel {
     std::vector<DeferredShard> asked;
     for (int shard : served_) asked.push_back(shards.shards()[shard]);
     for (const std::vector<RequestedRows>& requested : received.ranks) {
-      BringToDate(asked, requested, needs_, BestRowKernels(), parallel);
+      CatchUp(asked, requested, needs_, BestRowKernels(), parallel);
     }
   }
 
@@ -179,26 +183,27 @@ class ReceivedToDateKernel : public BringToDateKernel {
   DeferredNeeds needs_ = DeferredNeeds::kAll;
 };
 
-class AllToDateKernel : public BringToDateKernel {
+class CatchUpAllKernel : public CatchUpKernel {
  public:
-  using BringToDateKernel::BringToDateKernel;
+  using CatchUpKernel::CatchUpKernel;
 
  protected:
   // An update of the same run has to know of this one.
-  bool IsDone(const ShardsToDate&) const override { return false; }
+  bool IsDone(const ShardsToCatchUp&) const override { return false; }
 
-  void Bring(OpKernelContext* ctx, const ShardsToDate& shards, Parallel* parallel) override {
-    BringAllToDate(shards.shards(), ctx->step_id(), BestRowKernels(), parallel);
+  void CatchUpRows(OpKernelContext* ctx, const ShardsToCatchUp& shards,
+                   Parallel* parallel) override {
+    CatchUpAll(shards.shards(), ctx->step_id(), BestRowKernels(), parallel);
   }
 };
 
 #define CPU(op, Kernel)                                                     \
   REGISTER_KERNEL_BUILDER(Name(op).Device(tensorflow::DEVICE_CPU), Kernel); \
   REGISTER_KERNEL_BUILDER(Name("Resource" op).Device(tensorflow::DEVICE_CPU), Kernel)
-CPU("GroupEmbeddingBringToDate", LookedUpToDateKernel);
-CPU("GroupEmbeddingBringPackedToDate", RequestedToDateKernel);
-CPU("GroupEmbeddingBringExchangedToDate", ReceivedToDateKernel);
-CPU("GroupEmbeddingBringAllToDate", AllToDateKernel);
+CPU("GroupEmbeddingCatchUp", CatchUpLookupKernel);
+CPU("GroupEmbeddingCatchUpPacked", CatchUpPackedKernel);
+CPU("GroupEmbeddingCatchUpExchanged", CatchUpExchangedKernel);
+CPU("GroupEmbeddingCatchUpAll", CatchUpAllKernel);
 #undef CPU
 
 }  // namespace

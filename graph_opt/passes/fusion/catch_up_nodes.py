@@ -1,4 +1,4 @@
-"""Writes the nodes that bring rows of deferred tables to date, each of them once."""
+"""Writes the nodes that catch up rows of deferred tables, each of them once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from graph_opt.rules.op_names import EXCHANGE_GATHERS, GROUP_READERS
 
 
 class Moment(NamedTuple):
-    """When all rows of a table are brought to date.
+    """When all rows of a table are caught up.
 
     Attributes:
       waits: The nodes after which they are.
@@ -38,8 +38,8 @@ class Moment(NamedTuple):
 _AT_ONCE = Moment()
 
 
-class ToDateNodes:
-    """Collects the nodes that bring rows to date, for whatever asks for them.
+class CatchUpNodes:
+    """Collects the nodes that catch up rows, for whatever asks for them.
 
     Args:
       view: The graph.
@@ -60,21 +60,21 @@ class ToDateNodes:
         self._branches: Dict[TensorRef, str] = {}
 
     def all_tables(self) -> str:
-        """A node that brings all rows of all tables to date."""
+        """A node that catches up all rows of all tables."""
         every = [self.all_rows(shard) for shard in self._tables]
-        return self._nodes.writer("all_to_date", "").call("done", "NoOp", waits_for=every).name
+        return self._nodes.writer("catch_up_all", "").call("done", "NoOp", waits_for=every).name
 
     def all_rows(self, shard: DeferredVariable, moment: Moment = _AT_ONCE) -> str:
-        """A node that brings all rows of a table to date."""
+        """A node that catches up all rows of a table."""
         key = (shard.table, moment)
         if key not in self._all:
             found = self._of(shard, shard.table)
             waits = list(moment.waits)
             if moment.branch is not None:
                 waits.append(self._alive(shard, moment.branch))
-            call = self._nodes.writer("to_date", shard.device).call(
+            call = self._nodes.writer("catch_up", shard.device).call(
                 "all",
-                found.op("GroupEmbeddingBringAllToDate"),
+                found.op("GroupEmbeddingCatchUpAll"),
                 waits_for=waits,
                 table_names=[shard.table],
                 **found.inputs,
@@ -86,11 +86,11 @@ class ToDateNodes:
     def some_rows(
         self, shard: DeferredVariable, variable: str, ids: TensorRef, waits: Tuple[str, ...]
     ) -> str:
-        """A node that brings these rows of a variable of the table to date after other nodes."""
+        """A node that catches up these rows of a variable of the table after other nodes."""
         read = variable if variable == shard.average else shard.table
         key = (read, ids, waits)
         if key not in self._rows:
-            writer = self._nodes.writer("to_date", shard.device)
+            writer = self._nodes.writer("catch_up", shard.device)
             found = self._of(shard, read)
             flat = writer.call(
                 "flat",
@@ -101,7 +101,7 @@ class ToDateNodes:
             nothing = writer.constant("empty", np.zeros([0], np.int64))
             call = writer.call(
                 "rows",
-                found.op("GroupEmbeddingBringToDate"),
+                found.op("GroupEmbeddingCatchUp"),
                 waits_for=waits,
                 ids=[flat],
                 positions=[nothing],
@@ -122,13 +122,13 @@ class ToDateNodes:
         return self._rows[key]
 
     def rows_of_group_op(self, name: str) -> List[str]:
-        """Nodes that bring the rows to date that an op of graph_opt's reads."""
+        """Nodes that catch up the rows that an op of graph_opt's reads."""
         view = self._view
         count = count_tables(view, name)
         reads = [find_read(view, tensor) for tensor in view.inputs(name)[:count]]
         shards = [read.variable for read in reads if read is not None]
         served = _served(view, name, shards)
-        kind = "GroupEmbeddingBring{}ToDate".format(GROUP_READERS[view.op(name)])
+        kind = "GroupEmbeddingCatchUp{}".format(GROUP_READERS[view.op(name)])
         given = inputs_by_name(view, name)
         del given["tables"]
         made = []
@@ -136,7 +136,7 @@ class ToDateNodes:
             found = ShardInputs(shards, self._deferred, need, served)
             op = found.op(kind)
             attributes = {**attributes_of(op, view.nodes[name]), **found.attributes_of_rows}
-            writer = self._nodes.writer("to_date", view.device(name))
+            writer = self._nodes.writer("catch_up", view.device(name))
             call = writer.call("rows", op, **{**found.inputs, **given, **attributes})
             made.append(call.name)
         return made
