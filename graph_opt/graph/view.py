@@ -6,7 +6,6 @@ import copy
 from typing import (
     AbstractSet,
     Any,
-    Callable,
     Dict,
     Iterable,
     List,
@@ -22,6 +21,7 @@ import numpy as np
 from graph_opt.compat import tf
 from graph_opt.compat.op_definitions import output_dtypes
 from graph_opt.graph.constant_values import constant_value
+from graph_opt.graph.walks import reach, sorted_nodes, spread
 
 # A while loop's back edge, the only legal cycle of a GraphDef.
 BACK_EDGE_SOURCES = frozenset(["NextIteration", "RefNextIteration"])
@@ -363,38 +363,35 @@ class GraphView:
         }
         for name in self.of_op(*_MERGES):
             missing[name] = len(self.predecessors(name))
-        uses, control_uses = dict(self._uses), self._control_uses
+        return sorted_nodes(missing, self._forward_uses(), self._control_uses)
+
+    def spread(self, marks: Dict[str, int], stops: AbstractSet[str] = frozenset()) -> None:
+        """Adds the marks of nodes to all that can be reached from them without back edges.
+
+        Args:
+          marks: Bits by name of the node; changed in place.
+          stops: Nodes that get no marks.
+
+        Raises:
+          ValueError: The graph has a cycle.
+        """
+        order = self.topological_order()
+        if order is None:
+            raise ValueError("a graph with a cycle has no order in which marks spread")
+        spread(order, marks, stops, self._forward_uses(), self._control_uses)
+
+    def _forward_uses(self) -> Dict[str, List[Tuple[int, str, int]]]:
+        """Data edges by source, except back edges of loops."""
+        uses = dict(self._uses)
         for name in self.of_op(*BACK_EDGE_SOURCES):
             uses[name] = [use for use in uses.get(name, ()) if self._ops[use[1]] not in _MERGES]
-        order = [name for name, count in missing.items() if count == 0]
-        for name in order:
-            for _, user, _ in uses.get(name, ()):
-                missing[user] -= 1
-                if not missing[user]:
-                    order.append(user)
-            for user in control_uses.get(name, ()):
-                missing[user] -= 1
-                if not missing[user]:
-                    order.append(user)
-        return tuple(order)
+        return uses
 
     def descendants(self, sources: Iterable[str]) -> Dict[str, None]:
         """All nodes reachable from `sources`, these included, also over loops' back edges."""
-        return _reach(sources, lambda name: self.readers(name) + self.control_uses(name))
+        return reach(sources, lambda name: self.readers(name) + self.control_uses(name))
 
     def ancestors(self, sinks: Iterable[str]) -> Dict[str, None]:
         """All nodes from which `sinks` can be reached, these included."""
         inputs, controls = self._inputs, self._controls
-        return _reach(sinks, lambda name: [*(one.node for one in inputs[name]), *controls[name]])
-
-
-def _reach(starts: Iterable[str], step: Callable[[str], List[str]]) -> Dict[str, None]:
-    # A dict keeps insertion order; the order of a set of strings varies between processes.
-    seen: Dict[str, None] = dict.fromkeys(starts)
-    stack = list(seen)
-    while stack:
-        for following in step(stack.pop()):
-            if following not in seen:
-                seen[following] = None
-                stack.append(following)
-    return seen
+        return reach(sinks, lambda name: [*(one.node for one in inputs[name]), *controls[name]])

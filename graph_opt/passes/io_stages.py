@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import AbstractSet, Collection, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import AbstractSet, Collection, Dict, List, NamedTuple, Optional, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.graph.view import BACK_EDGE_SOURCES, GraphView
@@ -80,22 +80,14 @@ def batch_flow(
     sources = tuple(dict.fromkeys([*(name for name in given if name not in absorbed), *choices]))
     stages = {source for source in sources if is_stage(view, source)}
     masks: Dict[str, int] = {source: 1 << i for i, source in enumerate(sources)}
-    while _follow(view, order, stages, masks):
-        pass
+    view.spread(masks, stages)
+    while _loops_begin_anew(view, masks):
+        view.spread(masks, stages)
     return BatchFlow(tuple(order), sources, masks)
 
 
-def _follow(
-    view: GraphView, order: Sequence[str], stages: AbstractSet[str], masks: Dict[str, int]
-) -> bool:
-    """Adds to masks what batches reach; returns whether some reach the begin of a loop anew."""
-    for name in order:
-        mask = masks.get(name, 0)
-        if not mask:
-            continue
-        for following in view.successors(name):
-            if following not in stages:
-                masks[following] = masks.get(following, 0) | mask
+def _loops_begin_anew(view: GraphView, masks: Dict[str, int]) -> bool:
+    """Adds to masks what reaches the begin of a loop from its end; whether there is more."""
     anew = False
     for name in view.of_op(*sorted(BACK_EDGE_SOURCES)):
         for merge in view.readers(name):

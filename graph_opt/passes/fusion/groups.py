@@ -16,6 +16,7 @@ from typing import (
     FrozenSet,
     Hashable,
     List,
+    Mapping,
     NamedTuple,
     Optional,
     Sequence,
@@ -156,27 +157,34 @@ def update_groups(
     ]
 
 
-def as_looked_up(group: UpdateGroup, lookups: Sequence[LookupGroup]) -> UpdateGroup:
-    """An update with its gradients in the order of the op that looks up just these rows.
+def as_looked_up(
+    groups: Sequence[UpdateGroup], lookups: Sequence[LookupGroup]
+) -> Tuple[UpdateGroup, ...]:
+    """Updates with their gradients in the order of the op that looks up just these rows.
 
     Servers that pooled its bags then sum their gradients, and the worker does not read them again.
     The gradients of one table stay in the order in which TensorFlow adds them, even if there is no
     such op with this order.
 
     Args:
-      group: An update.
+      groups: The updates.
       lookups: The lookups that are fused, cut as they will be written.
     """
-    own = {member.candidate.name: member for member in group.members}
-    if len(own) < len(group.members):
-        return group
+    orders: Dict[FrozenSet[str], List[str]] = {}
     for looked_up in lookups:
         names = [member.candidate.name for member in looked_up.members]
-        if own.keys() == set(names):
-            members = tuple(own[name] for name in names)
-            same = _by_table(members) == _by_table(group.members)
-            return group._replace(members=members) if same else group
-    return group
+        orders.setdefault(frozenset(names), names)
+    return tuple(_ordered(group, orders) for group in groups)
+
+
+def _ordered(group: UpdateGroup, orders: Mapping[FrozenSet[str], List[str]]) -> UpdateGroup:
+    own = {member.candidate.name: member for member in group.members}
+    order = orders.get(frozenset(own))
+    if order is None or len(own) < len(group.members):
+        return group
+    members = tuple(own[name] for name in order)
+    same = _by_table(members) == _by_table(group.members)
+    return group._replace(members=members) if same else group
 
 
 def _by_table(members: Sequence[Member]) -> Dict[Tuple[str, ...], List[str]]:

@@ -156,7 +156,7 @@ class FusionPlanner:
         gradients = gradient_groups(self._view, self._flow, members, placements, joined_by)
         return FusionPlan(
             tuple(parts),
-            tuple(as_looked_up(group, parts) for group in updates),
+            as_looked_up(updates, parts),
             tuple(gradients),
             tuple(sent_gradient_groups(self._view, self._flow, sent, joined_by)),
             placements,
