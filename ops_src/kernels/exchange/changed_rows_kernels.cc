@@ -10,12 +10,9 @@
 #include "kernels/exchange/receiver_kernel.h"
 #include "kernels/kernel_names.h"
 #include "kernels/lookup/device_threads.h"
-#include "kernels/lookup/pooled_rows.h"
 #include "kernels/packed/served_shards.h"
 #include "kernels/refresh/missed_rows.h"
 #include "kernels/refresh/refresh_counts.h"
-#include "lookup/refresh_bags.h"
-#include "packed/new_rows.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/lib/core/errors.h"
 
@@ -70,7 +67,6 @@ class ExchangeRefreshKernel : public ReceiverKernel {
   void Compute(OpKernelContext* ctx) override {
     GroupInputs inputs;
     PackedShards shards;
-    std::vector<Bags> bags;
     std::vector<ReceivedChanges> changes;
     OP_REQUIRES_OK(ctx, inputs.Read(ctx, attrs_));
     OP_REQUIRES_OK(ctx, ReadShards(ctx, inputs, &shards));
@@ -79,30 +75,18 @@ class ExchangeRefreshKernel : public ReceiverKernel {
                   errors::InvalidArgument(name(), ": the owner of table '", attrs_.table_names[t],
                                           "' has pooled its bags; need pool_on_server 'never'"));
     }
-    OP_REQUIRES_OK(ctx, NumberRows(ctx, inputs, shards, &bags));
     OP_REQUIRES_OK(ctx, Receive(ctx, shards, &changes));
     int first_read, end_read;
     OP_REQUIRES_OK(ctx, InputRange("read", &first_read, &end_read));
     Tensor rows;
     OP_REQUIRES_OK(ctx, OutputRows(ctx, end_read - first_read, changes.empty(), &rows));
     std::vector<SentRows> sent;
-    std::vector<Table> tables;
     OP_REQUIRES_OK(ctx, ReadSent(ctx, rows, &sent));
-    OP_REQUIRES_OK(ctx, StatusOfOp(name(), PackedTables(shards, sent, type(), &tables)));
-    NewRows fresh(shards, tables, sent);
-    for (const ReceivedChanges& one : changes) fresh.Write(one.shard, one.places, one.values);
-    std::vector<Lookup> lookups;
-    const std::vector<DataType> dtypes(attrs_.num_tables(), dtype());
-    OP_REQUIRES_OK(
-        ctx, AllocatePooled(ctx, attrs_, inputs, shards.widths, dtypes, &lookups, first_read));
-    for (size_t i = 0; i < lookups.size(); ++i) lookups[i].bags = bags[i];
-    DeviceThreads threads(ctx);
-    std::vector<RefreshedLookup> refreshed;
-    OP_REQUIRES_OK(ctx, FaultOf(RefreshBags(tables, fresh.changed(), lookups, BestRowKernels(),
-                                            &threads, &refreshed),
-                                tables));
-    const std::vector<bool> ahead(attrs_.num_tables(), true);
-    OP_REQUIRES_OK(ctx, counts_.Tell(ctx, attrs_, ahead, refreshed));
+    OP_REQUIRES_OK(ctx, Refresh(ctx, inputs, shards, sent, counts_, [&changes](NewRows* fresh) {
+                     for (const ReceivedChanges& one : changes) {
+                       fresh->Write(one.shard, one.places, one.values);
+                     }
+                   }));
   }
 
  private:

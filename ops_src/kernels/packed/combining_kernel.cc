@@ -8,6 +8,7 @@
 #include "kernels/lookup/pooled_rows.h"
 #include "kernels/tensorflow_compat.h"
 #include "lookup/group_lookup.h"
+#include "lookup/refresh_bags.h"
 #include "tensorflow/core/lib/core/errors.h"
 
 namespace graph_opt {
@@ -107,18 +108,45 @@ Status CombiningKernel::Combine(OpKernelContext* ctx, const GroupInputs& inputs,
                                 int first_read) const {
   std::vector<Table> tables;
   std::vector<Lookup> lookups;
-  std::vector<Bags> bags;
   std::vector<bool> pooled;
   std::vector<int32_t> numbers_of_bags;
-  const std::vector<DataType> dtypes(attrs_.num_tables(), dtype_);
   TF_RETURN_IF_ERROR(StatusOfOp(name(), PackedTables(shards, sent, type_, &tables)));
-  TF_RETURN_IF_ERROR(AllocatePooled(ctx, attrs_, inputs, widths_, dtypes, &lookups, first_read));
-  TF_RETURN_IF_ERROR(NumberRows(ctx, inputs, shards, &bags));
-  for (size_t i = 0; i < lookups.size(); ++i) lookups[i].bags = bags[i];
+  TF_RETURN_IF_ERROR(NumberedLookups(ctx, inputs, shards, first_read, &lookups));
   for (int t = 0; t < attrs_.num_tables(); ++t) pooled.push_back(IsPooled(shards, t));
   NumberBags(tables, pooled, &lookups, &numbers_of_bags);
   DeviceThreads threads(ctx);
   return FaultOf(GroupLookup(tables, lookups, BestRowKernels(), &threads), tables);
+}
+
+Status CombiningKernel::Refresh(OpKernelContext* ctx, const GroupInputs& inputs,
+                                const PackedShards& shards, const std::vector<SentRows>& sent,
+                                const RefreshCounts& counts,
+                                const std::function<void(NewRows*)>& write) const {
+  int first_read, end_read;
+  std::vector<Table> tables;
+  std::vector<Lookup> lookups;
+  TF_RETURN_IF_ERROR(InputRange("read", &first_read, &end_read));
+  TF_RETURN_IF_ERROR(StatusOfOp(name(), PackedTables(shards, sent, type_, &tables)));
+  NewRows fresh(shards, tables, sent);
+  write(&fresh);
+  TF_RETURN_IF_ERROR(NumberedLookups(ctx, inputs, shards, first_read, &lookups));
+  DeviceThreads threads(ctx);
+  std::vector<RefreshedLookup> refreshed;
+  TF_RETURN_IF_ERROR(
+      FaultOf(RefreshBags(tables, fresh.changed(), lookups, BestRowKernels(), &threads, &refreshed),
+              tables));
+  return counts.Tell(ctx, attrs_, std::vector<bool>(attrs_.num_tables(), true), refreshed);
+}
+
+Status CombiningKernel::NumberedLookups(OpKernelContext* ctx, const GroupInputs& inputs,
+                                        const PackedShards& shards, int first_read,
+                                        std::vector<Lookup>* lookups) const {
+  std::vector<Bags> bags;
+  const std::vector<DataType> dtypes(attrs_.num_tables(), dtype_);
+  TF_RETURN_IF_ERROR(AllocatePooled(ctx, attrs_, inputs, widths_, dtypes, lookups, first_read));
+  TF_RETURN_IF_ERROR(NumberRows(ctx, inputs, shards, &bags));
+  for (size_t i = 0; i < lookups->size(); ++i) (*lookups)[i].bags = bags[i];
+  return Status();
 }
 
 Status CombiningKernel::AllocateOnly(OpKernelContext* ctx, const GroupInputs& inputs) const {

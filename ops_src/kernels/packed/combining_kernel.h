@@ -1,9 +1,12 @@
 #ifndef GRAPH_OPT_KERNELS_PACKED_COMBINING_KERNEL_H_
 #define GRAPH_OPT_KERNELS_PACKED_COMBINING_KERNEL_H_
 
+#include <functional>
 #include <vector>
 
 #include "kernels/packed/placed_group.h"
+#include "kernels/refresh/refresh_counts.h"
+#include "packed/new_rows.h"
 #include "packed/row_request.h"
 
 namespace graph_opt {
@@ -37,6 +40,13 @@ class CombiningKernel : public PlacedGroupKernel {
                              const PackedShards& shards, const std::vector<SentRows>& sent,
                              int first_read = -1) const;
 
+  // Lets `write` write new rows over those that were sent before, and pools the bags again that
+  // have one, in the inputs `read`, which were pooled then.
+  tensorflow::Status Refresh(tensorflow::OpKernelContext* ctx, const GroupInputs& inputs,
+                             const PackedShards& shards, const std::vector<SentRows>& sent,
+                             const RefreshCounts& counts,
+                             const std::function<void(NewRows*)>& write) const;
+
   // Allocates the outputs `pooled`, and leaves them as they are.
   tensorflow::Status AllocateOnly(tensorflow::OpKernelContext* ctx,
                                   const GroupInputs& inputs) const;
@@ -45,6 +55,11 @@ class CombiningKernel : public PlacedGroupKernel {
   tensorflow::Status FaultOf(const BagFault& fault, const std::vector<Table>& tables) const;
 
  private:
+  // Allocates the outputs as AllocatePooled() does, and numbers the rows of their bags.
+  tensorflow::Status NumberedLookups(tensorflow::OpKernelContext* ctx, const GroupInputs& inputs,
+                                     const PackedShards& shards, int first_read,
+                                     std::vector<Lookup>* lookups) const;
+
   const char* const server_;
   std::vector<int64_t> widths_;
   tensorflow::DataType dtype_ = tensorflow::DT_FLOAT;
