@@ -12,6 +12,7 @@
 #include "kernels/lookup/variable_tables.h"
 #include "kernels/packed/found_keys.h"
 #include "kernels/packed/served_shards.h"
+#include "kernels/packed/served_shards_kernel.h"
 #include "kernels/tensorflow_compat.h"
 #include "packed/row_request.h"
 #include "packed/row_update.h"
@@ -24,45 +25,13 @@ namespace {
 
 namespace errors = tensorflow::errors;
 
-// An op over the shards of a server.
-class ServedShardsKernel : public OpKernel {
- public:
-  explicit ServedShardsKernel(OpKernelConstruction* ctx) : OpKernel(ctx) {
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("num_shards", &num_shards_));
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("table_names", &table_names_));
-    OP_REQUIRES(
-        ctx, table_names_.size() == static_cast<size_t>(num_shards_),
-        errors::InvalidArgument(name(), ": table_names has ", table_names_.size(),
-                                " entries, need one for each of the ", num_shards_, " shards"));
-  }
+Status CheckVector(const std::string& op, const char* input, const Tensor& tensor) {
+  if (tensor.dims() == 1) return Status();
+  return errors::InvalidArgument(op, ": ", input, " has shape ", tensor.shape().DebugString(),
+                                 "; need a vector");
+}
 
- protected:
-  int num_shards() const { return num_shards_; }
-  const std::string& table_name(int shard) const { return table_names_[shard]; }
-
-  Status CheckShard(const VariableTables& variables, int shard, DataType dtype) const {
-    const Tensor& tensor = variables[shard];
-    const bool is_matrix = variables.dynamic_table(shard) != nullptr || tensor.dims() == 2;
-    if (is_matrix && tensor.dtype() == dtype) return Status();
-    return errors::InvalidArgument(name(), ": shard ", shard, " (table '", table_name(shard),
-                                   "') has shape ", tensor.shape().DebugString(), " and type ",
-                                   tensorflow::DataTypeString(tensor.dtype()),
-                                   "; need [rows, width] of ", tensorflow::DataTypeString(dtype));
-  }
-
-  Status CheckVector(const char* input, const Tensor& tensor) const {
-    if (tensor.dims() == 1) return Status();
-    return errors::InvalidArgument(name(), ": ", input, " has shape ", tensor.shape().DebugString(),
-                                   "; need a vector");
-  }
-
- private:
-  int num_shards_ = 0;
-  std::vector<std::string> table_names_;
-  ScratchUser scratch_;
-};
-
-class GroupGatherKernel : public ServedShardsKernel {
+class GroupGatherKernel : public ServedShardsKernel<OpKernel> {
  public:
   explicit GroupGatherKernel(OpKernelConstruction* ctx) : ServedShardsKernel(ctx) {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("T", &dtype_));
@@ -79,7 +48,7 @@ class GroupGatherKernel : public ServedShardsKernel {
     }
     const std::vector<ServedShard>& shards = served.shards();
     const Tensor& request = ctx->input(num_shards());
-    OP_REQUIRES_OK(ctx, CheckVector("request", request));
+    OP_REQUIRES_OK(ctx, CheckVector(name(), "request", request));
     std::vector<RequestedRows> requested;
     OP_REQUIRES_OK(ctx,
                    StatusOfOp(name(), ReadRequest(reinterpret_cast<const int64_t*>(
@@ -101,7 +70,7 @@ class GroupGatherKernel : public ServedShardsKernel {
   RowType type_ = RowType::kFloat;
 };
 
-class GroupApplyPackedKernel : public ServedShardsKernel {
+class GroupApplyPackedKernel : public ServedShardsKernel<OpKernel> {
  public:
   explicit GroupApplyPackedKernel(OpKernelConstruction* ctx) : ServedShardsKernel(ctx) {
     OP_REQUIRES_OK(ctx, optimizer_.Read(ctx, num_shards()));
@@ -140,7 +109,7 @@ class GroupApplyPackedKernel : public ServedShardsKernel {
     OP_REQUIRES_OK(ctx, optimizer_.ReadHyperparameters(ctx, &optimizer, &of_shards));
     for (size_t i = 0; i < of_shards.size(); ++i) shards[i].optimizer = &of_shards[i];
     const Tensor& update = ctx->input(ctx->num_inputs() - 1);
-    OP_REQUIRES_OK(ctx, CheckVector("update", update));
+    OP_REQUIRES_OK(ctx, CheckVector(name(), "update", update));
     ScratchArray<char> aligned;
     char* const bytes = AlignedBytes(update, &aligned);
     DeviceThreads threads(ctx);
