@@ -20,6 +20,12 @@ struct AdamRates : Spec {
   float corrected_rate;
 
   template <typename Description>
+  void DescribeMoments(Description* of) {
+    of->Slot("m", 0);
+    of->Slot("v", 0);
+  }
+
+  template <typename Description>
   void DescribeValues(Description* of) {
     of->Hyperparameter("learning_rate", &learning_rate, 0.125f);
     of->Hyperparameter("beta1", &beta1, 0.875f);
@@ -31,6 +37,13 @@ struct AdamRates : Spec {
 
   void Prepare() {
     corrected_rate = learning_rate * (sqrtf(1.0f - beta2_power) / (1.0f - beta1_power));
+  }
+
+ protected:
+  template <typename Lanes, typename V = typename Lanes::Vector>
+  GRAPH_OPT_FORMULA void MoveMoments(V gradient, V* m, V* v) const {
+    *m = *m * beta1 + gradient * (1.0f - beta1);
+    *v = *v * beta2 + gradient * gradient * (1.0f - beta2);
   }
 };
 
@@ -44,15 +57,13 @@ struct Adam : AdamRates {
         "ApplyAdam(table, m, v, beta1_power, beta2_power, learning_rate, beta1, beta2, epsilon, "
         "gradient)");
     of->MovesEveryRow();
-    of->Slot("m", 0);
-    of->Slot("v", 0);
+    DescribeMoments(of);
     DescribeValues(of);
   }
 
   template <typename Lanes, typename V = typename Lanes::Vector>
   GRAPH_OPT_FORMULA void Update(V gradient, V* weights, V* m, V* v) const {
-    *m = *m * beta1 + gradient * (1.0f - beta1);
-    *v = *v * beta2 + gradient * gradient * (1.0f - beta2);
+    MoveMoments<Lanes>(gradient, m, v);
     *weights -= corrected_rate * *m / (Lanes::SquareRoot(*v) + epsilon);
   }
 
@@ -76,16 +87,14 @@ struct AMSGrad : Adam {
         "ApplyAdamWithAmsgrad(table, m, v, greatest_v, beta1_power, beta2_power, learning_rate, "
         "beta1, beta2, epsilon, gradient)");
     of->MovesEveryRow();
-    of->Slot("m", 0);
-    of->Slot("v", 0);
+    DescribeMoments(of);
     of->Slot("greatest_v", 0);
     DescribeValues(of);
   }
 
   template <typename Lanes, typename V = typename Lanes::Vector>
   GRAPH_OPT_FORMULA void Update(V gradient, V* weights, V* m, V* v, V* greatest_v) const {
-    *m = *m * beta1 + gradient * (1.0f - beta1);
-    *v = *v * beta2 + gradient * gradient * (1.0f - beta2);
+    MoveMoments<Lanes>(gradient, m, v);
     *greatest_v = Lanes::Greatest(*greatest_v, *v);
     *weights -= corrected_rate * *m / (Lanes::SquareRoot(*greatest_v) + epsilon);
   }

@@ -61,8 +61,7 @@ struct DecayingAdam : Adam {
   void Describe(Description* of) {
     of->Name("DecayingAdam");
     of->MovesEveryRow();
-    of->Slot("m", 0);
-    of->Slot("v", 0);
+    DescribeMoments(of);
     DescribeValues(of);
     of->Hyperparameter("weight_decay", &weight_decay, 0.0625f);
   }
@@ -84,8 +83,7 @@ struct LazyAdamW : AdamRates {
   template <typename Description>
   void Describe(Description* of) {
     of->Name("LazyAdamW");
-    of->Slot("m", 0);
-    of->Slot("v", 0);
+    DescribeMoments(of);
     DescribeValues(of);
     of->Hyperparameter("weight_decay", &weight_decay, 0.0625f);
     of->Flag("decays_first", &decays_first, false);
@@ -93,8 +91,7 @@ struct LazyAdamW : AdamRates {
 
   template <typename Lanes, typename V = typename Lanes::Vector>
   GRAPH_OPT_FORMULA void Update(V gradient, V* weights, V* m, V* v) const {
-    *m = *m * beta1 + gradient * (1.0f - beta1);
-    *v = *v * beta2 + gradient * gradient * (1.0f - beta2);
+    MoveMoments<Lanes>(gradient, m, v);
     const V step = *m / (Lanes::SquareRoot(*v) + epsilon);
     if (decays_first) {
       *weights -= weight_decay * *weights;

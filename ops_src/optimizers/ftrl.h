@@ -8,14 +8,39 @@
 namespace graph_opt {
 namespace optimizers {
 
-// tf.train.FtrlOptimizer; V2 has l2_shrinkage.
-struct Ftrl : Spec {
+struct FtrlValues : Spec {
   static constexpr int kSlots = 2;
   float learning_rate;
   float l1;
   float l2;
   float l2_shrinkage;
   float learning_rate_power;
+
+  template <typename Description>
+  void DescribeSlots(Description* of) {
+    of->Slot("accumulator", 0.1f);
+    of->Slot("linear", 0);
+  }
+
+  template <typename Description>
+  void DescribeValues(Bound of_rate, Description* of) {
+    of->Hyperparameter("learning_rate", &learning_rate, 0.125f, of_rate);
+    of->Hyperparameter("l1", &l1, 0.015625f, Bound::kNotNegative);
+    of->Hyperparameter("l2", &l2, 0.03125f, Bound::kNotNegative);
+    of->Hyperparameter("l2_shrinkage", &l2_shrinkage, 0.0625f, Bound::kNotNegative);
+    of->Hyperparameter("learning_rate_power", &learning_rate_power, -0.5f, Bound::kNotPositive);
+  }
+
+ protected:
+  template <typename Lanes, typename V = typename Lanes::Vector>
+  GRAPH_OPT_FORMULA V Power(V x) const {
+    if (learning_rate_power == -0.5f) return Lanes::SquareRoot(x);
+    return Lanes::Power(x, -learning_rate_power);
+  }
+};
+
+// tf.train.FtrlOptimizer; V2 has l2_shrinkage.
+struct Ftrl : FtrlValues {
   bool multiply_linear_by_lr;
 
   template <typename Description>
@@ -27,15 +52,9 @@ struct Ftrl : Spec {
     of->StockOp(
         "SparseApplyFtrlV2(table, accumulator, linear, gradient, rows, learning_rate, l1, "
         "l2, l2_shrinkage, learning_rate_power)");
-    of->Slot("accumulator", 0.1f);
-    of->Slot("linear", 0);
+    DescribeSlots(of);
     of->Flag("multiply_linear_by_lr", &multiply_linear_by_lr, false);
-    of->Hyperparameter("learning_rate", &learning_rate, 0.125f,
-                       multiply_linear_by_lr ? Bound::kNotNegative : Bound::kPositive);
-    of->Hyperparameter("l1", &l1, 0.015625f, Bound::kNotNegative);
-    of->Hyperparameter("l2", &l2, 0.03125f, Bound::kNotNegative);
-    of->Hyperparameter("l2_shrinkage", &l2_shrinkage, 0.0625f, Bound::kNotNegative);
-    of->Hyperparameter("learning_rate_power", &learning_rate_power, -0.5f, Bound::kNotPositive);
+    DescribeValues(multiply_linear_by_lr ? Bound::kNotNegative : Bound::kPositive, of);
   }
 
   template <typename Lanes, typename V = typename Lanes::Vector>
@@ -58,38 +77,20 @@ struct Ftrl : Spec {
     *weights = (Lanes::Greatest(Lanes::Least(*linear, bound), -bound) - *linear) / quadratic;
     *accumulator = grown;
   }
-
- private:
-  template <typename Lanes, typename V = typename Lanes::Vector>
-  GRAPH_OPT_FORMULA V Power(V x) const {
-    if (learning_rate_power == -0.5f) return Lanes::SquareRoot(x);
-    return Lanes::Power(x, -learning_rate_power);
-  }
 };
 
 // Ftrl with a group lasso, as DeepRec has it for EmbeddingVariables: l1 bounds the norm of a row of
 // `linear` instead of each of its columns, so that rows become 0 as a whole.
-struct GroupLassoFtrl : Spec {
-  static constexpr int kSlots = 2;
+struct GroupLassoFtrl : FtrlValues {
   static constexpr bool kSumsRow = true;
-  float learning_rate;
-  float l1;
-  float l2;
-  float l2_shrinkage;
-  float learning_rate_power;
   float norm;  // of the row of `linear` after the step
 
   template <typename Description>
   void Describe(Description* of) {
     of->Name("GroupLassoFtrl");
     of->SumsRow();
-    of->Slot("accumulator", 0.1f);
-    of->Slot("linear", 0);
-    of->Hyperparameter("learning_rate", &learning_rate, 0.125f, Bound::kPositive);
-    of->Hyperparameter("l1", &l1, 0.015625f, Bound::kNotNegative);
-    of->Hyperparameter("l2", &l2, 0.03125f, Bound::kNotNegative);
-    of->Hyperparameter("l2_shrinkage", &l2_shrinkage, 0.0625f, Bound::kNotNegative);
-    of->Hyperparameter("learning_rate_power", &learning_rate_power, -0.5f, Bound::kNotPositive);
+    DescribeSlots(of);
+    DescribeValues(Bound::kPositive, of);
   }
 
   template <typename Lanes, typename V = typename Lanes::Vector>
@@ -117,12 +118,6 @@ struct GroupLassoFtrl : Spec {
     *power = Power<Lanes>(accumulator + shrunk * shrunk);
     const V change = *power - Power<Lanes>(accumulator);
     return linear + (shrunk - change / learning_rate * weights);
-  }
-
-  template <typename Lanes, typename V = typename Lanes::Vector>
-  GRAPH_OPT_FORMULA V Power(V x) const {
-    if (learning_rate_power == -0.5f) return Lanes::SquareRoot(x);
-    return Lanes::Power(x, -learning_rate_power);
   }
 };
 

@@ -2,6 +2,7 @@
 #define GRAPH_OPT_OPTIMIZERS_GRADIENT_DESCENT_H_
 
 #include "optimizers/spec.h"
+#include "optimizers/with_l2.h"
 
 namespace graph_opt {
 namespace optimizers {
@@ -16,6 +17,11 @@ struct GradientDescent : Spec {
   void Describe(Description* of) {
     of->Name("GradientDescent");
     of->StockOp("ApplyGradientDescent(table, learning_rate, gradient)");
+    DescribeValues(of);
+  }
+
+  template <typename Description>
+  void DescribeValues(Description* of) {
     of->Hyperparameter("learning_rate", &learning_rate, 0.125f);
   }
 
@@ -25,23 +31,13 @@ struct GradientDescent : Spec {
   }
 };
 
-// The same with a penalty of l2 / 2 times the squares of all weights: each step shrinks every row.
-struct GradientDescentL2 : Spec {
-  static constexpr int kSlots = 0;
-  float learning_rate;
-  float l2;
-
+// The same with a penalty, which shrinks every row.
+struct GradientDescentL2 : WithL2<GradientDescent> {
   template <typename Description>
   void Describe(Description* of) {
     of->Name("GradientDescentL2");
     of->MovesEveryRow();
-    of->Hyperparameter("learning_rate", &learning_rate, 0.125f);
-    of->Hyperparameter("l2", &l2, 0.0625f);
-  }
-
-  template <typename Lanes, typename V = typename Lanes::Vector>
-  GRAPH_OPT_FORMULA void Update(V gradient, V* weights) const {
-    *weights -= (gradient + *weights * l2) * learning_rate;
+    DescribeValues(of);
   }
 
   template <typename Description>

@@ -2,23 +2,16 @@
 #define GRAPH_OPT_OPTIMIZERS_MOMENTUM_H_
 
 #include "optimizers/spec.h"
+#include "optimizers/with_l2.h"
 
 namespace graph_opt {
 namespace optimizers {
 
-// tf.train.MomentumOptimizer, with Nesterov's step on request.
-struct Momentum : Spec {
+struct MomentumValues : Spec {
   static constexpr int kSlots = 1;
   float learning_rate;
   float momentum;
   bool use_nesterov;
-
-  template <typename Description>
-  void Describe(Description* of) {
-    of->Name("Momentum");
-    of->StockOp("SparseApplyMomentum(table, accumulator, learning_rate, gradient, rows, momentum)");
-    DescribeValues(of);
-  }
 
   template <typename Description>
   void DescribeValues(Description* of) {
@@ -26,6 +19,16 @@ struct Momentum : Spec {
     of->Hyperparameter("learning_rate", &learning_rate, 0.125f);
     of->Hyperparameter("momentum", &momentum, 0.875f);
     of->Flag("use_nesterov", &use_nesterov, false);
+  }
+};
+
+// tf.train.MomentumOptimizer, with Nesterov's step on request.
+struct Momentum : MomentumValues {
+  template <typename Description>
+  void Describe(Description* of) {
+    of->Name("Momentum");
+    of->StockOp("SparseApplyMomentum(table, accumulator, learning_rate, gradient, rows, momentum)");
+    DescribeValues(of);
   }
 
   template <typename Lanes, typename V = typename Lanes::Vector>
@@ -37,73 +40,22 @@ struct Momentum : Spec {
       *weights -= learning_rate * *accumulator;
     }
   }
-};
 
-// The same where a script makes the gradient as large as the table: accumulators of rows without
-// gradient decay, too, and move them.
-struct DenseMomentum : Momentum {
-  template <typename Description>
-  void Describe(Description* of) {
-    of->Name("DenseMomentum");
-    of->StockOp("ApplyMomentum(table, accumulator, learning_rate, gradient, momentum)");
-    of->MovesEveryRow();
-    DescribeValues(of);
-  }
-
-  template <typename Description>
-  void Idle(Description* of) const {
-    of->Decays(0, momentum);
-    of->Moves(static_cast<double>(learning_rate) * (use_nesterov ? momentum : 1.0), 0);
-  }
-};
-
-// The same with a penalty of l2 / 2 times the squares of all weights.
-struct DenseMomentumL2 : DenseMomentum {
-  float l2;
-
-  template <typename Description>
-  void Describe(Description* of) {
-    of->Name("DenseMomentumL2");
-    of->MovesEveryRow();
-    DescribeValues(of);
-    of->Hyperparameter("l2", &l2, 0.0625f);
-  }
-
-  template <typename Lanes, typename V = typename Lanes::Vector>
-  GRAPH_OPT_FORMULA void Update(V gradient, V* weights, V* accumulator) const {
-    Momentum::Update<Lanes>(gradient + *weights * l2, weights, accumulator);
-  }
-
-  template <typename Description>
-  void Idle(Description* of) const {
-    const double rate = learning_rate;
-    const double of_accumulator = rate * (use_nesterov ? momentum : 1.0);
-    of->Mixes(momentum, l2, -of_accumulator * momentum,
-              1 - of_accumulator * l2 - (use_nesterov ? rate * l2 : 0));
+  // What accumulates of a gradient, and what weights lose of what has accumulated.
+  double Accumulated(float gradient) const { return gradient; }
+  double Moved() const {
+    return static_cast<double>(learning_rate) * (use_nesterov ? momentum : 1.0);
   }
 };
 
 // Keras' SGD with momentum: the rate is part of what accumulates.
-struct KerasMomentum : Spec {
-  static constexpr int kSlots = 1;
-  float learning_rate;
-  float momentum;
-  bool use_nesterov;
-
+struct KerasMomentum : MomentumValues {
   template <typename Description>
   void Describe(Description* of) {
     of->Name("KerasMomentum");
     of->StockOp(
         "SparseApplyKerasMomentum(table, accumulator, learning_rate, gradient, rows, momentum)");
     DescribeValues(of);
-  }
-
-  template <typename Description>
-  void DescribeValues(Description* of) {
-    of->Slot("accumulator", 0);
-    of->Hyperparameter("learning_rate", &learning_rate, 0.125f);
-    of->Hyperparameter("momentum", &momentum, 0.875f);
-    of->Flag("use_nesterov", &use_nesterov, false);
   }
 
   template <typename Lanes, typename V = typename Lanes::Vector>
@@ -115,47 +67,73 @@ struct KerasMomentum : Spec {
       *weights += *accumulator;
     }
   }
+
+  double Accumulated(float gradient) const {
+    return -static_cast<double>(learning_rate) * gradient;
+  }
+  double Moved() const { return use_nesterov ? -momentum : -1.0; }
 };
 
-struct DenseKerasMomentum : KerasMomentum {
+// Either where a script makes the gradient as large as the table: accumulators of rows without
+// gradient decay, too, and move them.
+template <typename Sparse>
+struct DenseOf : Sparse {
+  template <typename Description>
+  void DescribeValues(Description* of) {
+    of->MovesEveryRow();
+    Sparse::DescribeValues(of);
+  }
+
+  template <typename Description>
+  void Idle(Description* of) const {
+    of->Decays(0, this->momentum);
+    of->Moves(this->Moved(), 0);
+  }
+};
+
+struct DenseMomentum : DenseOf<Momentum> {
+  template <typename Description>
+  void Describe(Description* of) {
+    of->Name("DenseMomentum");
+    of->StockOp("ApplyMomentum(table, accumulator, learning_rate, gradient, momentum)");
+    DescribeValues(of);
+  }
+};
+
+struct DenseKerasMomentum : DenseOf<KerasMomentum> {
   template <typename Description>
   void Describe(Description* of) {
     of->Name("DenseKerasMomentum");
     of->StockOp("ApplyKerasMomentum(table, accumulator, learning_rate, gradient, momentum)");
-    of->MovesEveryRow();
     DescribeValues(of);
-  }
-
-  template <typename Description>
-  void Idle(Description* of) const {
-    of->Decays(0, momentum);
-    of->Moves(use_nesterov ? -momentum : -1.0, 0);
   }
 };
 
-// The same with a penalty of l2 / 2 times the squares of all weights.
-struct DenseKerasMomentumL2 : DenseKerasMomentum {
-  float l2;
+template <typename Dense>
+struct DenseWithL2 : WithL2<Dense> {
+  template <typename Description>
+  void Idle(Description* of) const {
+    const double moved = this->Moved();
+    const double of_weights = this->Accumulated(this->l2);
+    const double at_once = this->use_nesterov ? double{this->learning_rate} * this->l2 : 0;
+    of->Mixes(this->momentum, of_weights, -moved * this->momentum,
+              1 - moved * of_weights - at_once);
+  }
+};
 
+struct DenseMomentumL2 : DenseWithL2<DenseMomentum> {
+  template <typename Description>
+  void Describe(Description* of) {
+    of->Name("DenseMomentumL2");
+    DescribeValues(of);
+  }
+};
+
+struct DenseKerasMomentumL2 : DenseWithL2<DenseKerasMomentum> {
   template <typename Description>
   void Describe(Description* of) {
     of->Name("DenseKerasMomentumL2");
-    of->MovesEveryRow();
     DescribeValues(of);
-    of->Hyperparameter("l2", &l2, 0.0625f);
-  }
-
-  template <typename Lanes, typename V = typename Lanes::Vector>
-  GRAPH_OPT_FORMULA void Update(V gradient, V* weights, V* accumulator) const {
-    KerasMomentum::Update<Lanes>(gradient + *weights * l2, weights, accumulator);
-  }
-
-  template <typename Description>
-  void Idle(Description* of) const {
-    const double shrunk = static_cast<double>(learning_rate) * l2;
-    const double of_accumulator = use_nesterov ? momentum : 1.0;
-    of->Mixes(momentum, -shrunk, of_accumulator * momentum,
-              1 - of_accumulator * shrunk - (use_nesterov ? shrunk : 0));
   }
 };
 

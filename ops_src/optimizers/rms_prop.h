@@ -6,13 +6,24 @@
 namespace graph_opt {
 namespace optimizers {
 
-// tf.train.RMSPropOptimizer, and Keras' with momentum. Only averages of rows with a gradient decay.
-struct RMSProp : Spec {
-  static constexpr int kSlots = 2;
+struct RMSPropValues : Spec {
   float learning_rate;
   float rho;
   float momentum;
   float epsilon;
+
+  template <typename Description>
+  void DescribeValues(Description* of) {
+    of->Hyperparameter("learning_rate", &learning_rate, 0.125f);
+    of->Hyperparameter("rho", &rho, 0.875f);
+    of->Hyperparameter("momentum", &momentum, 0.75f);
+    of->Hyperparameter("epsilon", &epsilon, 1e-3f);
+  }
+};
+
+// tf.train.RMSPropOptimizer, and Keras' with momentum. Only averages of rows with a gradient decay.
+struct RMSProp : RMSPropValues {
+  static constexpr int kSlots = 2;
 
   template <typename Description>
   void Describe(Description* of) {
@@ -22,10 +33,7 @@ struct RMSProp : Spec {
         "gradient, rows)");
     of->Slot("mean_square", 1);
     of->Slot("moment", 0);
-    of->Hyperparameter("learning_rate", &learning_rate, 0.125f);
-    of->Hyperparameter("rho", &rho, 0.875f);
-    of->Hyperparameter("momentum", &momentum, 0.75f);
-    of->Hyperparameter("epsilon", &epsilon, 1e-3f);
+    DescribeValues(of);
   }
 
   template <typename Lanes, typename V = typename Lanes::Vector>
@@ -38,12 +46,8 @@ struct RMSProp : Spec {
 };
 
 // The same with centered=True: gradients are divided by their standard deviation.
-struct CenteredRMSProp : Spec {
+struct CenteredRMSProp : RMSPropValues {
   static constexpr int kSlots = 3;
-  float learning_rate;
-  float rho;
-  float momentum;
-  float epsilon;
 
   template <typename Description>
   void Describe(Description* of) {
@@ -54,10 +58,7 @@ struct CenteredRMSProp : Spec {
     of->Slot("mean", 0);
     of->Slot("mean_square", 1);
     of->Slot("moment", 0);
-    of->Hyperparameter("learning_rate", &learning_rate, 0.125f);
-    of->Hyperparameter("rho", &rho, 0.875f);
-    of->Hyperparameter("momentum", &momentum, 0.75f);
-    of->Hyperparameter("epsilon", &epsilon, 1e-3f);
+    DescribeValues(of);
   }
 
   template <typename Lanes, typename V = typename Lanes::Vector>

@@ -1,5 +1,5 @@
 // What an optimizer's spec is made of. A spec is a struct with the hyperparameters and flags as
-// members; momentum.h is a short one.
+// members; adagrad.h is a short one.
 //
 //   kSlots       How many variables like the table it keeps beside it.
 //
