@@ -18,7 +18,6 @@ from graph_opt.distributed_embeddings.strategy import (
 from graph_opt.sharding.exchange import ShardedTable
 from graph_opt.sharding.initial_part import initial_part
 from graph_opt.sharding.placement import (
-    BlockRows,
     DivRows,
     ReplicatedRows,
     RowsOnRank,
@@ -152,7 +151,7 @@ class LayerTables:
             for (rank, _, first), piece, table in zip(places, pieces, tables)
         ]
         variable = MergedVariable(
-            rows=BlockRows(rows),
+            rows_of_ranks=rows,
             members=members,
             initial_value=lambda: self._first_rows(members, tables, config["output_dim"]),
             **self._arguments(tables[0], name),

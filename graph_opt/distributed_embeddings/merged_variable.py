@@ -6,7 +6,7 @@ from typing import Any, List, Mapping, NamedTuple, Sequence
 
 from graph_opt.sharding.exchange import ShardedTable
 from graph_opt.sharding.keyed_rows import ShardedRows, TablePart
-from graph_opt.sharding.placement import BlockRows, RowsOnRank
+from graph_opt.sharding.placement import RowsOnRank
 from graph_opt.sharding.sharded_variable import ShardedVariable
 
 
@@ -34,15 +34,17 @@ class MergedVariable(ShardedVariable):
     All ranks have the variable, with as many rows as their tables have, or none.
 
     Args:
-      rows: How many rows each rank has.
+      rows_of_ranks: How many rows each rank has.
       members: The tables of all ranks, in the order of their rows.
       **arguments: Of `ShardedVariable`.
     """
 
     de_local = True
 
-    def __init__(self, rows: BlockRows, members: Sequence[Member], **arguments: Any) -> None:
-        self.rows = rows
+    def __init__(
+        self, rows_of_ranks: Sequence[int], members: Sequence[Member], **arguments: Any
+    ) -> None:
+        self.rows_of_ranks = tuple(rows_of_ranks)
         self.members = tuple(members)
         super().__init__(**arguments)
 
@@ -76,7 +78,7 @@ class MergedVariable(ShardedVariable):
 
         Its owner has all of it, and so may pool its bags.
         """
-        rows = RowsOnRank(self.rows.num_local_rows(rank), self.rows.num_ranks, rank)
+        rows = RowsOnRank(self.rows_of_ranks[rank], self.num_gpus, rank)
         name = "{}/part_{}".format(self.name.split(":")[0], rank)
         return ShardedTable(name, self, rows, int(self.shape[1]))
 

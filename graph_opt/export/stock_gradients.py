@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import List, NamedTuple, Sequence
 
 from graph_opt.compat import tf
-from graph_opt.ops.group_embedding import BLOCKS, NO_DEFAULT, GroupAttributes
+from graph_opt.ops.group_embedding import NO_DEFAULT, GroupAttributes
 from graph_opt.ops.stock_lookup import LookupIds, sparse_ids
 
 
@@ -118,10 +118,6 @@ def _partitioned(ids: tf.Tensor, rows: tf.Tensor, partition_strategy: str) -> _S
     shards = tf.size(rows, out_type=tf.int64)
     if partition_strategy == "mod":
         return _ShardRows(tf.math.floormod(ids, shards), tf.math.floordiv(ids, shards))
-    if partition_strategy == BLOCKS:
-        ends = tf.cumsum(rows)
-        shard = tf.searchsorted(ends[:-1], ids, side="right", out_type=tf.int64)
-        return _ShardRows(shard, ids - tf.gather(ends - rows, shard))
     total = tf.reduce_sum(rows)
     each, longer = tf.math.floordiv(total, shards), tf.math.floormod(total, shards)
     in_longer = ids < longer * (each + 1)

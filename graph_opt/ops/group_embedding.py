@@ -20,7 +20,6 @@ from graph_opt.ops.optimizers import default_flags
 SPARSE = "sparse"
 RAGGED = "ragged"
 DENSE = "dense"
-BLOCKS = "blocks"
 COMBINERS = ("sum", "mean", "sqrtn")
 NO_DEFAULT = -1
 # Attribute of lookups that were replaced by a larger one; the passes use the same name.

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any, List, NamedTuple, Optional, Tuple
 
-import numpy as np
-
 from graph_opt.compat import tf
-from graph_opt.ops.group_embedding import BLOCKS, DENSE, RAGGED
+from graph_opt.ops.group_embedding import DENSE, RAGGED
 
 
 class LookupIds(NamedTuple):
@@ -46,17 +44,11 @@ def lookup_separately(
       ids: Ids and weights.
       combiner: `sum`, `mean` or `sqrtn`.
       default_id: The table row that stands in where a row of the input has no ids; None for zeros.
-      partition_strategy: `mod`, `div` or `blocks`.
+      partition_strategy: `mod` or `div`.
       prune: Whether to drop ids < 0 and, unless the combiner is `sum`, weights that are not > 0.
       fill: Whether every row has a result; otherwise trailing rows without ids have none.
       max_norm: None, or the norm that rows are clipped to.
     """
-    if partition_strategy == BLOCKS:
-        ends = np.cumsum([int(part.shape[0]) for part in parts])
-        ids = ids._replace(ids=_as_mod(tf.cast(ids.ids, tf.int64), ends))
-        if default_id is not None:
-            default_id = int(_place_of(default_id, ends))
-        partition_strategy = "mod"
     if not prune and ids.layout == DENSE and ids.weights is None and ids.ids.shape.ndims == 1:
         return tf.nn.embedding_lookup(parts, ids.ids, partition_strategy, max_norm=max_norm)
     values = sparse_ids(ids, ids.ids)
@@ -77,19 +69,6 @@ def lookup_separately(
     if default_id is not None:
         return pooled
     return tf.where_v2(tf.expand_dims(is_empty, 1), tf.zeros_like(pooled), pooled)
-
-
-def _as_mod(ids: tf.Tensor, ends: np.ndarray) -> tf.Tensor:
-    """The ids that name the same rows of these parts with `mod`; negative ones stay negative."""
-    part = tf.reduce_sum(tf.cast(ids[..., tf.newaxis] >= ends[:-1], tf.int64), axis=-1)
-    row = ids - tf.gather(tf.constant(ends - np.diff(ends, prepend=0), tf.int64), part)
-    return row * len(ends) + part
-
-
-def _place_of(number: int, ends: np.ndarray) -> int:
-    part = int(np.searchsorted(ends[:-1], number, side="right"))
-    first = int(ends[part - 1]) if part else 0
-    return (number - first) * len(ends) + part
 
 
 def _pruned(values: Any, weights: Any, combiner: str) -> Tuple[Any, Any]:

@@ -19,10 +19,8 @@ from graph_opt.sharding.guard import guard_graph, guarded_eagerly
 from graph_opt.sharding.input_end import dropping_rest, ended_flag, waits_for_all
 from graph_opt.sharding.key_placement import RowsByKey
 from graph_opt.sharding.placement import (
-    BLOCKS,
     DIV,
     MOD,
-    BlockRows,
     DivRows,
     ReplicatedRows,
     RowsOnRank,
@@ -187,7 +185,7 @@ def _exchange(
         layouts=[one.layout for one in ids],
         weighted=[one.weights is not None for one in ids],
         default_ids=[NO_DEFAULT] * len(pieces),
-        partition_strategies=[_strategy(rule, transport) for rule in rules],
+        partition_strategies=[_strategy(rule) for rule in rules],
         safe=safe,
     )
     placement = ShardPlacement(
@@ -284,11 +282,9 @@ def _ranks(rule: RowsRule, transport: Transport) -> Sequence[int]:
     return [rule.rank] if isinstance(rule, RowsOnRank) else range(rule.num_ranks)
 
 
-def _strategy(rule: RowsRule, transport: Transport) -> str:
+def _strategy(rule: RowsRule) -> str:
     if isinstance(rule, RowsByKey):
         return rule.owner_rule
-    if isinstance(rule, BlockRows) and transport.size > 1:
-        return BLOCKS
     return DIV if isinstance(rule, DivRows) else MOD
 
 

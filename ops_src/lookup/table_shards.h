@@ -14,8 +14,7 @@ enum class Partition { kMod, kDiv, kKeys };
 //
 //   mod   id i is row i / P of shard i % P
 //   div   shards are consecutive ranges of ids; the first V % P have one more row
-//   keys  ids are keys (not in TensorFlow: rows that were packed from shards, or blocks of any
-//   sizes)
+//   keys  ids are keys (not in TensorFlow: rows that were packed from shards)
 //
 // Each row also has a key: rows are numbered consecutively, shard after shard.
 class TableShards {

@@ -11,8 +11,6 @@ from graph_opt.compat import tf
 from graph_opt.embedding.lookup_ids import read_ids
 from graph_opt.sharding.exchange import TableLookup, look_up, table_of
 from graph_opt.sharding.placement import (
-    BlockRows,
-    Slice,
     TablePlacement,
     by_columns,
     on_rank,
@@ -110,15 +108,12 @@ def check_on_rank(transport: Transport) -> None:
 def _all_placements(size: int, dtype: str) -> Placed:
     random = np.random.RandomState(size)
     shape = (13, 5)
-    uneven = BlockRows([9] + [0] * (size - 2) + [4]) if size > 1 else BlockRows([13])
     placements = [
         sharded("mod", shape, size),
         sharded("div", shape, size, "div"),
         on_rank("rank", shape, size, size - 1),
         by_columns("columns", shape, size, [0, size - 1]),
         replicated("replicated", shape, size),
-        TablePlacement("blocks", shape, (Slice(BlockRows([0] * (size - 1) + [13]), 0, 5),)),
-        TablePlacement("uneven", shape, (Slice(uneven, 0, 5),)),
     ]
     tables, lookups = [], []
     for table in range(len(placements)):

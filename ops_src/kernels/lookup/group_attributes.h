@@ -11,22 +11,22 @@
       .Input("shapes: num_lookups * int64")    \
       .Input("weights: num_weights * float")
 
-#define GRAPH_OPT_GROUP_ATTRS                                                              \
-  Attr("num_shards: int >= 1")                                                             \
-      .Attr("num_lookups: int >= 1")                                                       \
-      .Attr("num_weights: int >= 0")                                                       \
-      .Attr("id_dtypes: list({int32, int64}) >= 1")                                        \
-      .Attr("lookup_tables: list(int) >= 1")                                               \
-      .Attr("table_shards: list(int) >= 1")                                                \
-      .Attr("table_names: list(string) >= 1")                                              \
-      .Attr("combiners: list(string) >= 1")                                                \
-      .Attr("layouts: list(string) >= 1")                                                  \
-      .Attr("weighted: list(bool) >= 1")                                                   \
-      .Attr("default_ids: list(int) >= 1")                                                 \
-      .Attr("filled_ids: list(int) = []")                                                  \
-      .Attr("partition_strategies: list({'mod', 'div', 'blocks', 'key', 'key1000'}) = []") \
-      .Attr("safe: bool = true")                                                           \
-      .Attr("columns: list(int) = []")                                                     \
+#define GRAPH_OPT_GROUP_ATTRS                                                    \
+  Attr("num_shards: int >= 1")                                                   \
+      .Attr("num_lookups: int >= 1")                                             \
+      .Attr("num_weights: int >= 0")                                             \
+      .Attr("id_dtypes: list({int32, int64}) >= 1")                              \
+      .Attr("lookup_tables: list(int) >= 1")                                     \
+      .Attr("table_shards: list(int) >= 1")                                      \
+      .Attr("table_names: list(string) >= 1")                                    \
+      .Attr("combiners: list(string) >= 1")                                      \
+      .Attr("layouts: list(string) >= 1")                                        \
+      .Attr("weighted: list(bool) >= 1")                                         \
+      .Attr("default_ids: list(int) >= 1")                                       \
+      .Attr("filled_ids: list(int) = []")                                        \
+      .Attr("partition_strategies: list({'mod', 'div', 'key', 'key1000'}) = []") \
+      .Attr("safe: bool = true")                                                 \
+      .Attr("columns: list(int) = []")                                           \
       .Attr("columns_width: int = 0")
 
 namespace graph_opt {
@@ -53,9 +53,9 @@ default_ids: [L]. The row that an empty bag gives, or -1: zeros.
 filled_ids: Empty, or [L], of gradients and updates: the row that an empty bag gives a gradient of
   zero, as tf.nn.safe_embedding_lookup_sparse does, or -1: none.
 partition_strategies: Empty, or [T]: how ids are spread over the shards of each table, as in
-  tf.nn.embedding_lookup; empty: mod. blocks: one shard after another, whatever their sizes. key and
-  key1000: of dynamic tables, whose ids are keys: the shard is key mod shards, or key mod 1000 mod
-  shards, with non-negative remainders; only in ops of shards that are elsewhere.
+  tf.nn.embedding_lookup; empty: mod. key and key1000: of dynamic tables, whose ids are keys: the
+  shard is key mod shards, or key mod 1000 mod shards, with non-negative remainders; only in ops of
+  shards that are elsewhere.
 safe: Drop ids < 0, and weights not > 0 unless the combiner is sum, as
   tf.nn.safe_embedding_lookup_sparse does; else ids < 0 are errors.
 columns: Empty, or [L]: the pooled rows of all lookups are one tensor [B, columns_width], of which

@@ -116,7 +116,6 @@ Status GroupAttrs::Read(OpKernelConstruction* ctx) {
   key_owners.assign(table_shards.size(), KeyOwners::kNone);
   for (size_t t = 0; t < strategies.size(); ++t) {
     if (strategies[t] == "div") partitions[t] = Partition::kDiv;
-    if (strategies[t] == "blocks") partitions[t] = Partition::kKeys;
     if (strategies[t] == "key") key_owners[t] = KeyOwners::kMod;
     if (strategies[t] == "key1000") key_owners[t] = KeyOwners::kMod1000;
   }
