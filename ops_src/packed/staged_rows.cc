@@ -12,16 +12,47 @@ constexpr size_t kMostUnanswered = 16;
 
 typedef std::vector<std::function<void()>> Callbacks;
 
-// Notes another loss, unless the one before matters more.
-void Lose(Loss loss, Loss* noted) {
-  if (*noted == Loss::kNone || loss == Loss::kUnreported) *noted = loss;
-}
-
 void CallAll(const Callbacks& callbacks) {
   for (const auto& callback : callbacks) callback();
 }
 
 }  // namespace
+
+// Of two losses, that which nobody knows of matters more.
+void StagedBatch::Lose(Loss loss) {
+  if (!TakesChanges()) return;
+  if (state_ == State::kFollowed || loss == Loss::kUnreported) loss_ = loss;
+  state_ = State::kLost;
+}
+
+void StagedBatch::FallBehind() {
+  if (TakesChanges()) state_ = State::kBehind;
+}
+
+void StagedBatch::Replace(std::shared_ptr<StagedBatch> again, std::vector<Change> read) {
+  if (state_ == State::kTaken) return;
+  state_ = State::kReplaced;
+  changes_.clear();
+  read_ = std::move(read);
+  again_ = std::move(again);
+}
+
+Taken StagedBatch::Take(std::vector<Change>* changes) {
+  const State before = state_;
+  state_ = State::kTaken;
+  if (before == State::kReplaced) {
+    *changes = std::move(read_);
+    return again_->Take(changes);
+  }
+  if (before == State::kBehind || before == State::kTaken) {
+    changes->clear();
+    return Taken::kToBeAsked;
+  }
+  std::stable_sort(changes_.begin(), changes_.end(),
+                   [](const Change& one, const Change& other) { return one.order < other.order; });
+  std::move(changes_.begin(), changes_.end(), std::back_inserter(*changes));
+  return loss_ == Loss::kUnreported ? Taken::kUnreported : Taken::kCurrent;
+}
 
 PendingUpdate::PendingUpdate(std::shared_ptr<StagedRows> staged, std::vector<RowsOfShard> parts,
                              std::shared_ptr<const void> memory, Loss if_dropped,
@@ -136,7 +167,7 @@ void PendingUpdate::Keep(const std::vector<Answer>& answers) {
     std::lock_guard<std::mutex> lock(staged_->mutex_);
     for (size_t i = 0; i < changes.size(); ++i) {
       StagedBatch* batch = common_[i].batch.get();
-      if (!batch->is_taken_) batch->changes_.push_back(std::move(changes[i]));
+      if (batch->TakesChanges()) batch->changes_.push_back(std::move(changes[i]));
     }
     is_kept_ = true;
   }
@@ -171,11 +202,11 @@ void StagedRows::Stage(const std::shared_ptr<StagedBatch>& batch, std::function<
                                  [&set](int64_t row) { return set.MayHave(row); });
         }
       }
-      if (is_lost) Lose(one.loss, &batch->loss_);
-      batch->is_behind_ |= HasShard(*batch, one.shards_of_bags);
+      if (is_lost) batch->Lose(one.loss);
+      if (HasShard(*batch, one.shards_of_bags)) batch->FallBehind();
     }
     for (PendingUpdate* update : pending_) {
-      batch->is_behind_ |= update->HasBagsOfShardsOf(*batch);
+      if (update->HasBagsOfShardsOf(*batch)) batch->FallBehind();
       if (!update->HasRowOf(*batch)) continue;
       update->waiting_.push_back(batch);
       ++batch->waits_for_;
@@ -215,10 +246,10 @@ std::shared_ptr<PendingUpdate> StagedRows::Begin(std::vector<RowsOfShard> parts,
     std::vector<std::weak_ptr<StagedBatch>> left;
     for (const std::weak_ptr<StagedBatch>& weak : batches_) {
       std::shared_ptr<StagedBatch> batch = weak.lock();
-      if (batch == nullptr || batch->is_taken_) continue;
+      if (batch == nullptr || batch->state_ == StagedBatch::State::kTaken) continue;
       left.push_back(weak);
-      batch->is_behind_ |= update->HasBagsOfShardsOf(*batch);
-      if (batch->again_ == nullptr && !batch->is_behind_) batches.push_back(std::move(batch));
+      if (update->HasBagsOfShardsOf(*batch)) batch->FallBehind();
+      if (batch->TakesChanges()) batches.push_back(std::move(batch));
     }
     batches_ = std::move(left);
   }
@@ -263,17 +294,8 @@ void StagedRows::BeginStep() {
 Taken StagedRows::Take(const std::shared_ptr<StagedBatch>& batch,
                        std::vector<StagedBatch::Change>* changes) {
   std::lock_guard<std::mutex> lock(mutex_);
-  StagedBatch* const read = batch->again_ == nullptr ? batch.get() : batch->again_.get();
-  batch->is_taken_ = read->is_taken_ = true;
-  if (read->is_behind_) return Taken::kToBeAsked;
-  std::vector<StagedBatch::Change> since = std::move(read->changes_);
-  std::stable_sort(since.begin(), since.end(),
-                   [](const StagedBatch::Change& one, const StagedBatch::Change& other) {
-                     return one.order < other.order;
-                   });
-  *changes = std::move(batch->read_);
-  std::move(since.begin(), since.end(), std::back_inserter(*changes));
-  return read->loss_ == Loss::kUnreported ? Taken::kUnreported : Taken::kCurrent;
+  changes->clear();
+  return batch->Take(changes);
 }
 
 void StagedRows::Restart() {
@@ -286,7 +308,7 @@ void StagedRows::LoseAll() {
   std::lock_guard<std::mutex> lock(mutex_);
   ++writes_of_any_;
   for (const std::weak_ptr<StagedBatch>& weak : batches_) {
-    if (std::shared_ptr<StagedBatch> batch = weak.lock()) Lose(Loss::kWritten, &batch->loss_);
+    if (std::shared_ptr<StagedBatch> batch = weak.lock()) batch->Lose(Loss::kWritten);
   }
 }
 
@@ -299,15 +321,14 @@ LostBatch StagedRows::FindLost(const std::string& lookup, const std::vector<std:
   LostBatch lost;
   for (const std::weak_ptr<StagedBatch>& weak : batches_) {
     lost.batch = weak.lock();
-    if (lost.batch == nullptr || lost.batch->is_taken_ || lost.batch->is_again_) continue;
+    if (lost.batch == nullptr || lost.batch->is_again_) continue;
     const std::vector<RowsOfShard>& parts = lost.batch->parts();
     const bool has_these = lost.batch->lookup_ == lookup && parts.size() == shards.size() &&
                            std::equal(parts.begin(), parts.end(), shards.begin(), is_of_shard);
     const StagedBatch& read = lost.batch->again_ == nullptr ? *lost.batch : *lost.batch->again_;
-    if (!has_these || read.loss_ == Loss::kNone || read.is_behind_) continue;
+    if (!has_these || read.state_ != StagedBatch::State::kLost) continue;
     lost.loss = read.loss_;
-    lost.again = std::make_shared<StagedBatch>(lookup, parts, lost.batch->memory_);
-    lost.again->is_again_ = true;
+    lost.again = std::make_shared<StagedBatch>(lookup, parts, lost.batch->memory_, true);
     return lost;
   }
   return LostBatch();
@@ -326,10 +347,7 @@ void StagedRows::Replace(const LostBatch& lost, const std::vector<ReadRows>& rea
     if (count > 0) changes.push_back(std::move(change));
   }
   std::lock_guard<std::mutex> lock(mutex_);
-  if (lost.batch->is_taken_) return;
-  lost.batch->changes_.clear();
-  lost.batch->read_ = std::move(changes);
-  lost.batch->again_ = lost.again;
+  lost.batch->Replace(lost.again, std::move(changes));
 }
 
 void StagedRows::Remember(PendingUpdate* update) {
@@ -353,12 +371,12 @@ void StagedRows::End(PendingUpdate* update) {
     pending_.erase(std::remove(pending_.begin(), pending_.end(), update), pending_.end());
     if (!update->is_kept_) {
       for (const PendingUpdate::Common& common : update->common_) {
-        Lose(update->if_dropped_, &common.batch->loss_);
+        common.batch->Lose(update->if_dropped_);
       }
       Remember(update);
     }
     for (const std::shared_ptr<StagedBatch>& batch : update->waiting_) {
-      if (!update->is_kept_) Lose(update->if_dropped_, &batch->loss_);
+      if (!update->is_kept_) batch->Lose(update->if_dropped_);
       if (--batch->waits_for_ > 0 || batch->ready_ == nullptr) continue;
       ready.push_back(std::move(batch->ready_));
       batch->ready_ = nullptr;

@@ -53,10 +53,14 @@ class StagedBatch {
     std::shared_ptr<const void> answer;
   };
 
-  // `lookup` is what they are for. `memory` is where the rows are.
+  // `lookup` is what they are for. `memory` is where the rows are. With `is_again` they are another
+  // batch's, read again.
   StagedBatch(std::string lookup, std::vector<RowsOfShard> parts,
-              std::shared_ptr<const void> memory)
-      : lookup_(std::move(lookup)), parts_(std::move(parts)), memory_(std::move(memory)) {}
+              std::shared_ptr<const void> memory, bool is_again = false)
+      : lookup_(std::move(lookup)),
+        parts_(std::move(parts)),
+        memory_(std::move(memory)),
+        is_again_(is_again) {}
 
   const std::vector<RowsOfShard>& parts() const { return parts_; }
 
@@ -64,18 +68,36 @@ class StagedBatch {
   friend class StagedRows;
   friend class PendingUpdate;
 
+  // What is known of the rows that were sent:
+  //
+  //   kFollowed ─ Lose ─> kLost              FallBehind, from both ─> kBehind
+  //   kFollowed, kLost, kBehind, kReplaced   Replace ─> kReplaced
+  //   any                                    Take ─> kTaken
+  enum class State {
+    kFollowed,  // they are current once the changes are made
+    kLost,      // that is not known, by `loss_`
+    kBehind,    // an update by bags may have written some
+    kReplaced,  // `again_` was sent others, and knows of these
+    kTaken,     // a step has them
+  };
+
+  bool TakesChanges() const { return state_ == State::kFollowed || state_ == State::kLost; }
+  void Lose(Loss loss);
+  void FallBehind();
+  void Replace(std::shared_ptr<StagedBatch> again, std::vector<Change> read);
+  Taken Take(std::vector<Change>* changes);
+
   const std::string lookup_;
   const std::vector<RowsOfShard> parts_;
   const std::shared_ptr<const void> memory_;
+  const bool is_again_;
   // Under the lock of the StagedRows:
-  std::vector<Change> changes_;
+  State state_ = State::kFollowed;
   Loss loss_ = Loss::kNone;
-  bool is_taken_ = false;
-  bool is_behind_ = false;              // an update by bags may have written some of its rows
-  bool is_again_ = false;               // its rows are another batch's, read again
-  std::shared_ptr<StagedBatch> again_;  // in place of what this one was sent
-  std::vector<Change> read_;            // what `again_` was sent
-  int waits_for_ = 0;                   // updates under way
+  std::vector<Change> changes_;
+  std::shared_ptr<StagedBatch> again_;
+  std::vector<Change> read_;  // what `again_` was sent
+  int waits_for_ = 0;         // updates under way
   std::function<void()> ready_;
 };
 
