@@ -84,7 +84,10 @@ def _rewrite_for(
     """Rewrites the graph for its new nodes; returns the names of the nodes that this adds."""
     translation = translation_of(graph)
     part = translation.part(feature.part_type)
-    if part is None or not _touch(new, feature.watched(part)):
+    if part is None:
+        return frozenset()
+    watched = feature.watched(part)
+    if not watched.variables or not _touch(new, watched):
         return frozenset()
     before = _running(graph)
     with collection_paused():
