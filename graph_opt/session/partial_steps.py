@@ -22,7 +22,6 @@ from graph_opt.export.built_edges import BuiltEdges
 from graph_opt.graph.operations import operations_behind
 from graph_opt.passes.stock_copy import CannotCopy
 from graph_opt.passes.translation import Translation
-from graph_opt.session.features.listed import features_in
 from graph_opt.session.fetch_map import FetchMap, Resolved
 from graph_opt.session.optimization import is_training_step
 from graph_opt.session.stage_reach import StageReach
@@ -32,11 +31,13 @@ _TAKES_BATCH = "it takes a batch that is read ahead, from '{}'"
 _MOST_NAMED = 4
 
 
-def fetch_map_of(graph: Any, translation: Translation) -> FetchMap:
+def fetch_map_of(graph: Any, translation: Translation, reach: StageReach) -> FetchMap:
     """What fetches mean in a graph."""
     if translation.is_stopped:
         return StockFetches(graph)
-    return (PartialSteps if translation.substitutes else FetchMap)(graph, translation)
+    if translation.substitutes:
+        return PartialSteps(graph, translation, reach)
+    return FetchMap(graph, translation)
 
 
 class PartialSteps(FetchMap):
@@ -45,17 +46,17 @@ class PartialSteps(FetchMap):
     Args:
       graph: The graph.
       translation: What its names stand for.
+      reach: Its stages.
     """
 
-    def __init__(self, graph: Any, translation: Translation) -> None:
+    def __init__(self, graph: Any, translation: Translation, reach: StageReach) -> None:
         super().__init__(graph, translation)
         self._live, self._names = graph, translation
-        found = features_in(translation)
-        self._must_train_here = [each.not_as_built for each, _ in found if each.not_as_built]
+        self._must_train_here = [each.not_as_built for each in self.features if each.not_as_built]
         # All parts of a partial run must be of the same graph, whatever they fetch.
         self._is_simple = not (self._must_train_here or translation.taken)
         self._built: Optional[BuiltEdges] = None
-        self._reach = StageReach(graph)
+        self._reach = reach
 
     def resolved(
         self,

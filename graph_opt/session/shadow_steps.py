@@ -33,13 +33,13 @@ from graph_opt.reporting.stderr import say
 from graph_opt.reporting.warnings_given import warn_once
 from graph_opt.runtime.lock_step import go_in_lock_step
 from graph_opt.session.compared_tensors import Pair
-from graph_opt.session.features.listed import features_in
 from graph_opt.session.graph_records import note_grown, translation_of
 from graph_opt.session.optimization import is_training_graph
 from graph_opt.session.partial_steps import fetch_map_of
 from graph_opt.session.shadow_difference import Difference, MovedEdges, tables_behind
 from graph_opt.session.shadow_run import Compared, ShadowRun
 from graph_opt.session.shadowed_step import ShadowedStep, StepParts, shadowed_step
+from graph_opt.session.stage_reach import StageReach
 from graph_opt.session.step import Step
 from graph_opt.session.stock_graph import stock_graph
 
@@ -180,10 +180,10 @@ class ShadowSteps:
         try:
             if translation.summed_batches:
                 raise CannotCopy("a training step uses several batches")
-            for feature, _ in features_in(translation):
+            names = fetch_map_of(graph, translation, StageReach(graph))
+            for feature in names.features:
                 if feature.not_shadowed:
                     raise CannotCopy(feature.not_shadowed)
-            names = fetch_map_of(graph, translation)
             parts = StepParts(given, step.fetches, step.targets)
             plan = shadowed_step(graph, translation, names, stock_graph(graph), parts)
         except CannotCopy as error:

@@ -192,8 +192,9 @@ class StagedSteps(RecordedSession):
             rewrite_late_nodes(graph)
         translation = translation_of(graph)
         if translation is not self._translation:
+            assert self._reach is not None
             self._translation = translation
-            self._fetch_map = fetch_map_of(graph, translation)
+            self._fetch_map = fetch_map_of(graph, translation, self._reach)
             self._steps.clear()
             self._hooks.learn_graph(translation)
 
