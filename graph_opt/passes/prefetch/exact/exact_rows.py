@@ -111,7 +111,7 @@ def _with_exact_rows(state: PassState, asked: Asked, lookups: Sequence[Lookup]) 
         state = written.state
         replaced.update(written.replaced)
         exact = exact.with_kind(kind.lookups, written)
-        changes += [(text, _count(lookups, nodes)) for text, nodes in kind.changes()]
+        changes += [(text, _count(lookups, kind.lookups)) for text in written.changes]
     logged = {name for name, each in exact.followers.items() if each == ROW_LOG}
     state = state.rewritten(_log_updates(state.view, logged, asked.options))
     step, side_targets = tell_followers(state.view, exact.followers)

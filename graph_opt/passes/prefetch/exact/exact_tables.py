@@ -121,10 +121,7 @@ class ExactTables:
         return dataclasses.replace(
             self,
             lookups=self.lookups.union(lookups),
-            followers={
-                **self.followers,
-                **{name: each for name, each in written.followers.items() if name in self.bounded},
-            },
+            followers={**self.followers, **written.followers},
             side_targets={**self.side_targets, **written.side_targets},
             read_again=(*self.read_again, *written.read_again),
         )

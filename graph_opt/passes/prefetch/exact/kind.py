@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from typing import ClassVar, Dict, Iterable, Mapping, Sequence, Tuple
+from typing import Dict, Mapping, Sequence, Tuple
 
 from graph_opt.compat.stateful_ops import BRING_ROWS
 from graph_opt.config.options import AsyncEmbeddingOptions
@@ -44,13 +44,15 @@ class Written:
     Attributes:
       state: The graph.
       replaced: What stands for each output of each lookup.
-      followers: Who follows what becomes of the rows of each variable.
+      changes: What the report says of the lookups; `{}` stands for how many there are.
+      followers: Who follows what becomes of the rows of each bounded variable.
       side_targets: For nodes that write tables, the node that a step which runs them must run, too.
       read_again: What a session runs once rows of waiting batches may be lost.
     """
 
     state: PassState
     replaced: Dict[str, str]
+    changes: Tuple[str, ...]
     followers: Dict[str, Follower]
     side_targets: Mapping[str, str] = dataclasses.field(default_factory=dict)
     read_again: Tuple[ReadAgain, ...] = ()
@@ -68,10 +70,7 @@ class ExactKind(abc.ABC):
     Attributes:
       view: The graph, as it is before any kind has written.
       asked: What is asked for.
-      change: What the report says of them; `{}` stands for how many there are.
     """
-
-    change: ClassVar[str]
 
     def __init__(self, view: GraphView, asked: Asked) -> None:
         self.view = view
@@ -97,10 +96,6 @@ class ExactKind(abc.ABC):
         Args:
           state: The graph, which other kinds may have changed for their lookups.
         """
-
-    def changes(self) -> Iterable[Tuple[str, Sequence[str]]]:
-        """What the report says, and of which nodes."""
-        yield self.change, self.lookups
 
     def require_own(self, table: str) -> None:
         """Refuses a table that others may write although this process has it."""

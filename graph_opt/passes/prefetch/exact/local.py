@@ -33,11 +33,11 @@ from graph_opt.passes.tasks import runs_on_cpu
 from graph_opt.rules.lookup import Lookup
 from graph_opt.rules.match.table import count_tables, find_read
 
+_CHANGE = "{} with exact rows: what updates wrote since is read again"
+
 
 class ExactLocal(ExactKind):
     """See `ExactKind`: tables that the process itself has, on its CPU."""
-
-    change = "{} with exact rows: what updates wrote since is read again"
 
     def __init__(self, view: GraphView, asked: Asked) -> None:
         super().__init__(view, asked)
@@ -74,7 +74,7 @@ class ExactLocal(ExactKind):
             nodes += _refresh(state.view, name, self.asked, edits, replaced)
         tables = [table for of_lookup in self._tables.values() for table in of_lookup]
         followers = dict.fromkeys(tables, ROW_LOG)
-        return Written(state.rewritten(edits.rewrite(nodes)), replaced, followers)
+        return Written(state.rewritten(edits.rewrite(nodes)), replaced, (_CHANGE,), followers)
 
 
 def _refresh(

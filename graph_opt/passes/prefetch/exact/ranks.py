@@ -41,6 +41,7 @@ _CHANGED = {
     "ExchangeGather": "ExchangeChangedRows",
     "ResourceExchangeGather": "ResourceExchangeChangedRows",
 }
+_CHANGE = "{} with exact rows of other ranks, which send what their updates wrote since"
 _MESSAGE = "message"  # attribute of messages between ranks of one process
 
 
@@ -60,8 +61,6 @@ class ExchangedLookup(NamedTuple):
 
 class ExactOnRanks(ExactKind):
     """See `ExactKind`: sharded tables."""
-
-    change = "{} with exact rows of other ranks, which send what their updates wrote since"
 
     def __init__(self, view: GraphView, asked: Asked) -> None:
         super().__init__(view, asked)
@@ -86,8 +85,13 @@ class ExactOnRanks(ExactKind):
             step, fresh = _refresh(state.view, lookup, self.asked)
             state = state.rewritten(step)
             replaced.update(fresh)
-        variables = [variable for lookup in self._found for variable in lookup.variables]
-        return Written(state, replaced, dict.fromkeys(variables, ROW_LOG))
+        followers = {
+            variable: ROW_LOG
+            for lookup in self._found
+            for variable in lookup.variables
+            if variable in self.asked.bounded
+        }
+        return Written(state, replaced, (_CHANGE,), followers)
 
     def _described(self, lookup: Lookup) -> ExchangedLookup:
         """The exchange that makes a lookup; refuses one that names no rows, or a table as such."""

@@ -5,7 +5,7 @@ What is written for them, and why it suffices, is told in served_rows.py and ser
 
 from __future__ import annotations
 
-from typing import Dict, Iterable, List, Sequence, Tuple
+from typing import Dict, List, Sequence
 
 from graph_opt.graph.view import GraphView
 from graph_opt.passes.pass_state import PassState
@@ -30,6 +30,10 @@ from graph_opt.passes.tasks import task_of
 from graph_opt.rules.lookup import Lookup
 from graph_opt.rules.op_names import GROUP_GATHERS, GROUP_PACK, GROUP_PREPARE
 
+_CHANGE = (
+    "{} with exact rows of servers: no update of this worker is missed; other workers' updates are "
+    "seen as a synchronous worker would see them"
+)
 _POOLED = (
     "{} with exact rows of servers, which pool bags where that is clearly less to send: such "
     "batches are asked for behind the update of the step before, not ahead of it"
@@ -38,11 +42,6 @@ _POOLED = (
 
 class ExactOnServers(ExactKind):
     """See `ExactKind`: tables on parameter servers."""
-
-    change = (
-        "{} with exact rows of servers: no update of this worker is missed; other workers' updates "
-        "are seen as a synchronous worker would see them"
-    )
 
     def __init__(self, view: GraphView, asked: Asked) -> None:
         super().__init__(view, asked)
@@ -73,12 +72,6 @@ class ExactOnServers(ExactKind):
         """See `ExactKind`."""
         return [each.combine for each in self._found]
 
-    def changes(self) -> Iterable[Tuple[str, Sequence[str]]]:
-        """See `ExactKind`."""
-        yield from super().changes()
-        if self._may_pool():
-            yield _POOLED, self.lookups
-
     def write(self, state: PassState) -> Written:
         """See `ExactKind`."""
         scope, bounded, pools = self.asked.scope, self.asked.bounded, self._may_pool()
@@ -102,7 +95,8 @@ class ExactOnServers(ExactKind):
         if pools:
             step = ask_behind_updates(state.view, self._found, keeps, scope, bounded)
             state = state.rewritten(step)
-        return Written(state, replaced, followers, keeps, tuple(again))
+        changes = (_CHANGE, _POOLED) if pools else (_CHANGE,)
+        return Written(state, replaced, changes, followers, keeps, tuple(again))
 
     def _may_pool(self) -> bool:
         """Whether servers may pool bags for any of these lookups: some have several ids.
