@@ -6,6 +6,7 @@ tensor that is in slices reads like any other.
 
 from __future__ import annotations
 
+import abc
 import contextlib
 import os
 from typing import Any, Callable, Iterator, List, NamedTuple, Sequence
@@ -41,7 +42,15 @@ class TensorSlice(NamedTuple):
         return slice_spec(shape, self.first, len(self.values))
 
 
-class CheckpointParts:
+class SliceWriter(abc.ABC):
+    """Takes slices of tensors."""
+
+    @abc.abstractmethod
+    def write(self, *slices: TensorSlice) -> None:
+        """Writes slices, of any tensors."""
+
+
+class CheckpointParts(SliceWriter):
     """Writes the parts of a checkpoint.
 
     Args:
@@ -58,7 +67,7 @@ class CheckpointParts:
         self._steps = steps
 
     def write(self, *slices: TensorSlice) -> None:
-        """Writes slices, of any tensors, as one part."""
+        """See `SliceWriter`; they become one part."""
         self.prefixes.append(os.path.join(self._folder, "part-{:05d}".format(len(self.prefixes))))
         values = [one.values for one in slices]
         key = ("save",) + tuple((one.dtype.name, one.ndim) for one in values)

@@ -6,11 +6,12 @@ What saves, loads, exports or assigns rows knows no more of a table than this.
 from __future__ import annotations
 
 import abc
-from typing import Any, List, NamedTuple, Optional, Tuple
+from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
 from graph_opt.compat import tf
+from graph_opt.sharding.array_steps import ArraySteps
 from graph_opt.sharding.placement import RowsOnRank, RowsRule
 
 
@@ -168,6 +169,16 @@ def table_parts(variable: Any) -> List[TablePart]:
         return list(parts)
     rows = getattr(variable, "keyed_rows", None)
     return [TablePart(rows.name, rows, 0, rows.width)] if isinstance(rows, KeyedRows) else []
+
+
+def clear_all(tables: Sequence[KeyedRows], steps: ArraySteps) -> None:
+    """Makes tables ready for all their rows to be written (`KeyedRows.clear`)."""
+
+    def clear() -> Any:
+        cleared = [table.clear() for table in tables]
+        return None if tf.executing_eagerly() else tf.group(*cleared)
+
+    steps.run(("clear", tuple(table.name for table in tables)), clear)
 
 
 def scattered(variable: Any, rows: Any, places: Any) -> Any:

@@ -29,8 +29,8 @@ from graph_opt.sharding.checkpoint_slices import (
     file_steps,
     merge_parts,
 )
-from graph_opt.sharding.checkpoints import rows_of_block
 from graph_opt.sharding.rank_shares import RankShare, share_of_plain
+from graph_opt.sharding.row_blocks import blocks_of
 from graph_opt.sharding.saver_nodes import SavedVariable
 from graph_opt.sharding.session_rows import SessionRows
 from graph_opt.sharding.whole_tables import check_tables, read_tables, whole_tables
@@ -140,11 +140,11 @@ def _seen_here(checkpoint: Any, shares: Sequence[RankShare]) -> Iterator[str]:
 
 
 def _copy(name: str, tensor: Any, checkpoint: Any, parts: CheckpointParts) -> None:
-    count = tensor.shape[0]
-    size = rows_of_block(int(np.prod(tensor.shape[1:], dtype=np.int64)), tensor.dtype)
-    for first in range(0, max(1, count), size):
-        rows = checkpoint.rows(name, first, min(size, count - first))
-        parts.write(TensorSlice(name, count, first, rows))
+    num_rows = tensor.shape[0]
+    row_bytes = int(np.prod(tensor.shape[1:], dtype=np.int64)) * tensor.dtype.size
+    for first, count in blocks_of(num_rows, row_bytes):
+        rows = checkpoint.rows(name, first, count)
+        parts.write(TensorSlice(name, num_rows, first, rows))
 
 
 def checkpoint_of(restored: Restored, ask: Ask) -> Any:
@@ -181,6 +181,9 @@ class _CheckpointElsewhere:
             name: _TensorElsewhere(tuple(shape), tf.as_dtype(dtype))
             for name, (shape, dtype) in head[TENSORS].items()
         }
+
+    def check(self, name: str) -> None:
+        """See `CheckpointRows`; the other rank has done it."""
 
     def rows(self, name: str, first: int, count: int) -> np.ndarray:
         """See `CheckpointRows`."""

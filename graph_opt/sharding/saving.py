@@ -15,8 +15,7 @@ import numpy as np
 from graph_opt.compat import tf
 from graph_opt.sharding.agreement import Agreement
 from graph_opt.sharding.array_steps import ArraySteps
-from graph_opt.sharding.checkpoints import clear_all
-from graph_opt.sharding.keyed_rows import KeyedRows
+from graph_opt.sharding.keyed_rows import KeyedRows, clear_all
 from graph_opt.sharding.table_files import (
     DTYPES,
     KEY,

@@ -9,8 +9,8 @@ from typing import Any, Callable, Dict, List, Sequence, Tuple
 import numpy as np
 
 from graph_opt.compat import tf
-from graph_opt.sharding.checkpoints import block_bytes
 from graph_opt.sharding.rank_shares import RankShare, share_prefix
+from graph_opt.sharding.row_blocks import block_bytes
 
 LENT, LENT_ENDS = "lent", "lent ends"
 _FOLDER, _FILES = "folder", "files"

@@ -22,6 +22,7 @@ from graph_opt.reporting.stderr import say
 from graph_opt.sharding.checkpoint_rows import CheckpointRows, tensorflow_errors
 from graph_opt.sharding.checkpoint_slices import (
     CheckpointParts,
+    SliceWriter,
     TensorSlice,
     file_steps,
     merge_parts,
@@ -203,11 +204,10 @@ class _Saver:
         """The whole table."""
         self._require_service("a fetch can not read")
         table = self._tables[0]
-        collected: Any = _Collected(np.empty(table.shape(), table.keyed.dtype.as_numpy_dtype))
+        collected = _Collected(np.empty(table.shape(), table.keyed.dtype.as_numpy_dtype))
         with self._ranks("fetches a table") as ranks:
             write_tables(self._tables, ranks, collected)
-        values: np.ndarray = collected.values
-        return values
+        return collected.values
 
     def restore(self) -> List[Any]:
         """Reads this rank's rows; returns what the step's fetches are."""
@@ -279,14 +279,14 @@ class _Saver:
             )
 
 
-class _Collected:
-    """Takes slices of one table, as `CheckpointParts` does, into memory."""
+class _Collected(SliceWriter):
+    """Takes slices of one table into memory."""
 
     def __init__(self, values: np.ndarray) -> None:
         self.values = values
 
     def write(self, *slices: TensorSlice) -> None:
-        """See `CheckpointParts`."""
+        """See `SliceWriter`."""
         for one in slices:
             self.values[one.first : one.first + len(one.values)] = one.values
 

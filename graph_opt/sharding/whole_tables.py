@@ -13,9 +13,10 @@ import numpy as np
 
 from graph_opt.compat import tf
 from graph_opt.sharding.array_steps import ArraySteps
-from graph_opt.sharding.checkpoint_slices import CheckpointParts, TensorSlice
-from graph_opt.sharding.checkpoints import block_bytes, clear_all, num_keys_of, rows_of_block
-from graph_opt.sharding.keyed_rows import KeyedRows, TablePart
+from graph_opt.sharding.checkpoint_rows import tensorflow_errors
+from graph_opt.sharding.checkpoint_slices import SliceWriter, TensorSlice
+from graph_opt.sharding.keyed_rows import KeyedRows, TablePart, clear_all
+from graph_opt.sharding.row_blocks import block_bytes, blocks_of
 from graph_opt.sharding.saver_nodes import SavedVariable
 from graph_opt.sharding.table_variables import Parts
 
@@ -72,7 +73,12 @@ class WholeTable(NamedTuple):
     @property
     def num_keys(self) -> int:
         """Number of rows of the table."""
-        return num_keys_of(self.keyed)
+        return _num_keys_of(self.keyed)
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row."""
+        return self.width * int(self.keyed.dtype.size)
 
     def shape(self) -> List[int]:
         """Shape of the tensor."""
@@ -80,13 +86,19 @@ class WholeTable(NamedTuple):
 
 
 class RowsOfRanks(abc.ABC):
-    """Rows of all ranks, as one of them gets them."""
+    """Rows of all ranks, as one of them gets them, or all."""
 
     size: int
 
     @abc.abstractmethod
     def read(self, table: WholeTable, column: Column, keys: Mapping[int, np.ndarray]) -> Any:
         """Rows of ranks: for each its own keys, which ascend and lie one after another there."""
+
+
+def whole_table(name: str, rows: KeyedRows) -> WholeTable:
+    """A table, all of whose columns are in one variable, under a name in checkpoints."""
+    part = TablePart(rows.name, rows, 0, rows.width)
+    return WholeTable(name, _num_keys_of(rows), 0, (Column(Place(rows.name, 0), part),))
 
 
 def whole_tables(saved: Sequence[SavedVariable], parts: Parts) -> List[WholeTable]:
@@ -97,7 +109,7 @@ def whole_tables(saved: Sequence[SavedVariable], parts: Parts) -> List[WholeTabl
         is_table = len(of_variable) == 1 and of_variable[0].name == one.variable
         for number, part in enumerate(of_variable):
             name = one.name if is_table else part.name
-            rows, first = _rows_and_first(one.spec) if one.spec else (num_keys_of(part.rows), 0)
+            rows, first = _rows_and_first(one.spec) if one.spec else (_num_keys_of(part.rows), 0)
             key = "{} {}".format(name, first)
             before = found[key].columns if key in found else ()
             columns = (*before, Column(Place(one.variable, number), part))
@@ -105,8 +117,8 @@ def whole_tables(saved: Sequence[SavedVariable], parts: Parts) -> List[WholeTabl
     return [found[key] for key in sorted(found)]
 
 
-def write_tables(tables: Sequence[WholeTable], ranks: RowsOfRanks, parts: CheckpointParts) -> None:
-    """Writes tables as parts of a checkpoint."""
+def write_tables(tables: Sequence[WholeTable], ranks: RowsOfRanks, parts: SliceWriter) -> None:
+    """Writes tables as slices of their tensors, one table after another."""
     waiting: List[TensorSlice] = []
     num_bytes = 0
     for table in tables:
@@ -121,10 +133,8 @@ def write_tables(tables: Sequence[WholeTable], ranks: RowsOfRanks, parts: Checkp
 
 
 def _slices(table: WholeTable, ranks: RowsOfRanks) -> Iterator[TensorSlice]:
-    num_keys = table.num_keys
-    size = rows_of_block(table.width, table.keyed.dtype)
-    for first in range(0, max(1, num_keys), size):
-        keys = np.arange(first, min(first + size, num_keys))
+    for first, count in blocks_of(table.num_keys, table.row_bytes):
+        keys = np.arange(first, first + count)
         rows = np.empty([len(keys), table.width], table.keyed.dtype.as_numpy_dtype)
         for column in table.columns:
             part = column.part
@@ -137,7 +147,7 @@ def _slices(table: WholeTable, ranks: RowsOfRanks) -> Iterator[TensorSlice]:
 
 
 def check_tables(tables: Sequence[WholeTable], checkpoint: Any) -> None:
-    """Whether a checkpoint has tables as they are here.
+    """Whether a checkpoint has tables as they are here, and is whole.
 
     Args:
       tables: The tables.
@@ -146,6 +156,7 @@ def check_tables(tables: Sequence[WholeTable], checkpoint: Any) -> None:
     Raises:
       tf.errors.NotFoundError: It lacks one.
       tf.errors.InvalidArgumentError: One has another shape or dtype there.
+      tf.errors.DataLossError: One is damaged.
     """
     for table in tables:
         if table.name not in checkpoint.tensors:
@@ -166,6 +177,9 @@ def check_tables(tables: Sequence[WholeTable], checkpoint: Any) -> None:
                     table.keyed.dtype.name,
                 ),
             )
+    with tensorflow_errors():
+        for table in tables:
+            checkpoint.check(table.name)
 
 
 def read_tables(tables: Sequence[WholeTable], checkpoint: Any, steps: ArraySteps) -> None:
@@ -179,9 +193,8 @@ def read_tables(tables: Sequence[WholeTable], checkpoint: Any, steps: ArraySteps
     if tables:
         clear_all([column.part.rows for table in tables for column in table.columns], steps)
     for table in tables:
-        size = rows_of_block(table.width, table.keyed.dtype)
-        for first in range(0, table.num_keys, size):
-            _read_block(table, first, min(size, table.num_keys - first), checkpoint, steps)
+        for first, count in blocks_of(table.num_keys, table.row_bytes):
+            _read_block(table, first, count, checkpoint, steps)
 
 
 def _read_block(table: WholeTable, first: int, count: int, checkpoint: Any, steps: Any) -> None:
@@ -197,6 +210,11 @@ def _read_block(table: WholeTable, first: int, count: int, checkpoint: Any, step
         columns = slice(part.first_column, part.first_column + part.rows.width)
         key = ("write rows", column.place)
         steps.run(key, part.rows.write, keys[mine], rows[mine][:, columns])
+
+
+def _num_keys_of(rows: KeyedRows) -> int:
+    assert rows.num_keys is not None
+    return rows.num_keys
 
 
 def _rows_and_first(spec: str) -> Tuple[int, int]:

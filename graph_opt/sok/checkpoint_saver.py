@@ -5,18 +5,26 @@ from __future__ import annotations
 import os
 import shutil
 import uuid
-from typing import Any, Dict, List, Mapping, Tuple
+from typing import Any, List, Mapping, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.dynamic.saving import is_sharded, rank_saveables
 from graph_opt.dynamic.variable import DynamicTableSlot, DynamicTableVariable
 from graph_opt.sharding.agreement import Agreement
 from graph_opt.sharding.array_steps import ArraySteps
-from graph_opt.sharding.checkpoint_slices import merge_parts
-from graph_opt.sharding.checkpoints import restore_tables, save_parts
-from graph_opt.sharding.keyed_rows import KeyedRows, keyed_rows
+from graph_opt.sharding.checkpoint_rows import CheckpointRows, tensorflow_errors
+from graph_opt.sharding.checkpoint_slices import CheckpointParts, merge_parts
+from graph_opt.sharding.keyed_rows import keyed_rows
+from graph_opt.sharding.ranks_together import NotedSlices, RanksTogether
 from graph_opt.sharding.sharded_variable import ShardedVariable
 from graph_opt.sharding.transport_in_use import transport_in_use
+from graph_opt.sharding.whole_tables import (
+    WholeTable,
+    check_tables,
+    read_tables,
+    whole_table,
+    write_tables,
+)
 
 
 class CheckpointSaver(tf.train.Saver):
@@ -81,7 +89,10 @@ class CheckpointSaver(tf.train.Saver):
                 if ranks.rank == 0:
                     os.makedirs(folder)
             ranks.agree()
-            prefixes = save_parts(folder, self._tables, ranks, steps)
+            parts = CheckpointParts(folder, steps)
+            writer = NotedSlices(ranks, parts if ranks.rank == 0 else None)
+            write_tables(self._tables, RanksTogether(ranks, steps), writer)
+            prefixes = parts.prefixes
             shares = [os.path.join(folder, "share-{}".format(rank)) for rank in range(ranks.size)]
             with ranks.noting():
                 if self._shares is not None:
@@ -111,10 +122,20 @@ class CheckpointSaver(tf.train.Saver):
         ranks = Agreement(self._transport, steps)
         with ranks.noting():
             super().restore(sess, save_path)
-            restore_tables(os.fspath(save_path), self._tables, steps)
+            self._restore_tables(os.fspath(save_path), steps)
             if self._shares is not None:
                 self._shares.restore(sess, save_path)
         ranks.agree()
+
+    def _restore_tables(self, prefix: str, steps: ArraySteps) -> None:
+        with tensorflow_errors():
+            checkpoint = CheckpointRows(prefix)
+        try:
+            check_tables(self._tables, checkpoint)
+        except tf.errors.InvalidArgumentError as error:
+            raise ValueError(error.message) from error
+        with tensorflow_errors():
+            read_tables(self._tables, checkpoint, steps)
 
 
 class _MergingSession(tf.Session):
@@ -157,8 +178,8 @@ def _dynamic_apart(var_list: Any) -> Tuple[List[Any], Any]:
     return [one for one in every if is_sharded(one)], [one for one in every if not is_sharded(one)]
 
 
-def _separated(var_list: Any) -> Tuple[Dict[str, KeyedRows], Any]:
-    """Tables and their slots by name in checkpoints, and all other variables."""
+def _separated(var_list: Any) -> Tuple[List[WholeTable], Any]:
+    """Tables and their slots, and all other variables."""
     named: Mapping[str, Any]
     if isinstance(var_list, dict):
         named = var_list
@@ -168,13 +189,13 @@ def _separated(var_list: Any) -> Tuple[Dict[str, KeyedRows], Any]:
         table.own_slots({name: one for name, one in named.items() if _is_slot(one, table)})
     # Dynamic tables of one rank are saved as in any graph.
     tables = {
-        name: keyed_rows(one)
-        for name, one in named.items()
+        name: whole_table(name, keyed_rows(one))
+        for name, one in sorted(named.items())
         if hasattr(one, "keyed_rows")
         and not isinstance(one, (DynamicTableVariable, DynamicTableSlot))
     }
     others = {name: one for name, one in named.items() if name not in tables}
-    return tables, others if isinstance(var_list, dict) else list(others.values())
+    return list(tables.values()), others if isinstance(var_list, dict) else list(others.values())
 
 
 def _is_slot(variable: Any, table: ShardedVariable) -> bool:

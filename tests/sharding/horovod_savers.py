@@ -16,7 +16,7 @@ import numpy as np
 
 from graph_opt import sok
 from graph_opt.compat import tf
-from graph_opt.sharding import checkpoints
+from graph_opt.sharding import row_blocks
 from graph_opt.sharding.horovod_transport import horovod
 
 ROWS = 4001
@@ -43,7 +43,7 @@ def main(folder: str, killed: str) -> None:
         saver.save(session, os.path.join(folder, "model"), global_step=1)
     session.run(train)
     if killed != NOBODY:
-        checkpoints._BLOCK_BYTES = 64
+        row_blocks._BLOCK_BYTES = 64
         if hvd.rank() == (killed == READER):
             threading.Thread(target=_kill_when_saving, args=(folder,), daemon=True).start()
         if hvd.rank() == 0:

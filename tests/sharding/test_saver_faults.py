@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import sys
 import threading
 from pathlib import Path
@@ -43,9 +44,14 @@ def test_checkpoints_that_do_not_fit_are_named(tmp_path: Path) -> None:
         tf.train.get_or_create_global_step()
         tf.Variable(USERS, name="users", use_resource=True)
         session.run(tf.global_variables_initializer())
-        tf.train.Saver().save(session, str(tmp_path / "cut"))
-    data = tmp_path / "cut.data-00000-of-00001"
-    data.write_bytes(data.read_bytes()[:40])
+        tf.train.Saver().save(session, str(tmp_path / "whole"))
+    written = (tmp_path / "whole.data-00000-of-00001").read_bytes()
+    for name, content in {
+        "cut": written[:40],
+        "damaged": written.replace(USERS[0].tobytes(), USERS[1].tobytes()),
+    }.items():
+        shutil.copy(str(tmp_path / "whole.index"), str(tmp_path / name) + ".index")
+        (tmp_path / (name + ".data-00000-of-00001")).write_bytes(content)
 
     def restore(transport: Transport) -> Any:
         with communicating_through(transport), tf.Graph().as_default(), tf.Session() as session:
@@ -62,6 +68,8 @@ def test_checkpoints_that_do_not_fit_are_named(tmp_path: Path) -> None:
                 saver.restore(session, str(tmp_path / "none"))
             with pytest.raises(tf.errors.DataLossError, match="ends before its tensors do"):
                 saver.restore(session, str(tmp_path / "cut"))
+            with pytest.raises(tf.errors.DataLossError, match="is damaged: 'users'"):
+                saver.restore(session, str(tmp_path / "damaged"))
             with pytest.raises(ValueError, match="not a valid checkpoint"):
                 saver.restore(session, str(tmp_path / "missing"))
             with pytest.raises(ValueError, match=r"Parent directory of .* doesn't exist"):

@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Tuple
 
 import pytest
 
-from graph_opt.sharding import checkpoints
+from graph_opt.sharding import row_blocks
 from graph_opt.sharding.rank_shares import RankShare, share_prefix
 from graph_opt.sharding.share_files import LentFiles, bring_files
 
@@ -25,7 +25,7 @@ def written(share: RankShare, prefix: str) -> None:
 def test_files_are_where_they_are_joined(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_seen: bool
 ) -> None:
-    monkeypatch.setattr(checkpoints, "_BLOCK_BYTES", 100)
+    monkeypatch.setattr(row_blocks, "_BLOCK_BYTES", 100)
     lent = LentFiles()
     folder = tmp_path / "temp"
     folder.mkdir()

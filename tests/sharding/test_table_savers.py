@@ -12,7 +12,7 @@ import pytest
 
 from graph_opt import sok
 from graph_opt.compat import tf
-from graph_opt.sharding import checkpoints
+from graph_opt.sharding import row_blocks
 from graph_opt.sharding.in_process import run_ranks
 from graph_opt.sharding.transport import Transport
 from graph_opt.sok.communication import communicating_through
@@ -86,7 +86,7 @@ def check_equal(ours: Path, theirs: Path) -> None:
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoints, "_BLOCK_BYTES", 64)  # several blocks of users
+    monkeypatch.setattr(row_blocks, "_BLOCK_BYTES", 64)  # several blocks of users
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ import tensorflow
 
 from graph_opt import sok
 from graph_opt.compat import tf
-from graph_opt.sharding import checkpoints
+from graph_opt.sharding import row_blocks
 from graph_opt.sharding.in_process import run_ranks
 from graph_opt.sharding.transport import Transport
 from graph_opt.sok.communication import communicating_through
@@ -58,7 +58,7 @@ def whole(parts: List[Any], table: int) -> np.ndarray:
 def test_training_goes_on_with_another_number_of_ranks(
     tmp_path: Path, optimizer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checkpoints, "_BLOCK_BYTES", 64)  # several blocks of users
+    monkeypatch.setattr(row_blocks, "_BLOCK_BYTES", 64)  # several blocks of users
 
     def train(transport: Transport, steps: int, restored: str = "", saved: str = "") -> Any:
         with communicating_through(transport), tf.Graph().as_default(), tf.Session() as session:
