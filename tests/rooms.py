@@ -40,6 +40,7 @@ MAY_IMPORT: Dict[str, FrozenSet[str]] = {
     ),
     "cli": frozenset(
         {"session", "inspect", "passes", "config", "reporting", "sharding.store", "conversion"}
+        | {"table_files.layouts", "table_files.tables"}
         | {"graph.collection", "graph.shared_views"}
         | {"launch", "checking", "report_page", "cost"}
     ),
@@ -48,18 +49,28 @@ MAY_IMPORT: Dict[str, FrozenSet[str]] = {
     ),
     "launch": frozenset(),
     "contrib": frozenset({"optimizers"}),
-    "conversion": frozenset({"sharding"}),
+    "conversion": frozenset({"table_files"}),
+    "table_files": frozenset({"sharding.placement"}),
     "train": frozenset({"session", "runtime", "optimizers", "dynamic"}),
     "optimizers": frozenset({"ops"}),
     "sharding": frozenset(
         {"ops", "export", "config", "graph.operations", "embedding.lookup_ids", "reporting.stderr"}
-        | {"embedding.placements", "embedding.tables"}
+        | {"embedding.placements", "embedding.tables", "table_files"}
     ),
     "sok": frozenset(
-        {"dynamic", "sharding", "ops", "embedding.lookup_ids", "embedding.placements"}
+        {
+            "dynamic",
+            "sharding",
+            "table_files",
+            "ops",
+            "embedding.lookup_ids",
+            "embedding.placements",
+        }
         | {"reporting.stderr"}
     ),
-    "strategy": frozenset({"sharding", "embedding", "graph.operations", "reporting.stderr"}),
+    "strategy": frozenset(
+        {"sharding", "table_files", "embedding", "graph.operations", "reporting.stderr"}
+    ),
     "dynamic": frozenset(
         {"ops", "export", "sharding", "embedding.lookup_ids", "embedding.placements"}
         | {"reporting.stderr"}
@@ -69,6 +80,6 @@ MAY_IMPORT: Dict[str, FrozenSet[str]] = {
     ),
     "input": frozenset({"reporting.warnings_given"}),
     "distributed_embeddings": frozenset(
-        {"sharding", "ops", "export", "embedding", "reporting.stderr"}
+        {"sharding", "table_files", "ops", "export", "embedding", "reporting.stderr"}
     ),
 }

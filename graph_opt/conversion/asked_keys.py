@@ -10,10 +10,10 @@ from typing import Dict, List, Mapping, Optional, Sequence
 
 import numpy as np
 
-from graph_opt.conversion.ordered_rows import all_keys, gathered
-from graph_opt.conversion.slot_names import initial_value
-from graph_opt.conversion.tables import Array, Source, Table, Waiting
-from graph_opt.sharding.npy_arrays import npy_array
+from graph_opt.table_files.npy_arrays import npy_array
+from graph_opt.table_files.ordered_rows import all_keys, gathered
+from graph_opt.table_files.slot_names import initial_value
+from graph_opt.table_files.tables import Array, Source, Table, Waiting
 
 ALL_TABLES = ""
 

@@ -8,7 +8,7 @@ from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
-from graph_opt.conversion.tables import Column, Source, Table, Target, crc32
+from graph_opt.table_files.tables import Column, Source, Table, Target, crc32
 
 Watch = Callable[[str, int, int], None]
 Checksums = Dict[Tuple[str, str], int]

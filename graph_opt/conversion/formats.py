@@ -6,9 +6,9 @@ import os
 from typing import List, Mapping, NamedTuple, Optional, Sequence
 
 from graph_opt.conversion.asked_keys import OfAskedKeys
-from graph_opt.conversion.layouts import DYNAMIC, Layout
-from graph_opt.conversion.slot_names import lacking_slots
-from graph_opt.conversion.tables import Array, Choice, Source, Table, Target
+from graph_opt.table_files.layouts import DYNAMIC, Layout
+from graph_opt.table_files.slot_names import lacking_slots
+from graph_opt.table_files.tables import Array, Choice, Source, Table, Target
 
 CHECKPOINT = "checkpoint"
 SOK = "sok"
@@ -97,11 +97,11 @@ def _source(request: Request) -> Source:
     if not os.path.exists(path):
         raise ValueError("there is no {}".format(path))
     if found == SOK:
-        from graph_opt.conversion.dump_files import DumpSource
+        from graph_opt.table_files.dump_files import DumpSource
 
         source: Source = DumpSource(path, request.chosen, request.weights_only)
     else:
-        from graph_opt.conversion.npy_files import NpySource
+        from graph_opt.table_files.npy_files import NpySource
 
         source = NpySource(path, request.chosen)
     if not source.tables:
@@ -120,11 +120,11 @@ def open_target(request: Request, source: Source) -> Target:
     if exists:
         raise ValueError("{} exists: remove it, or choose another name".format(path))
     if request.target_format == SOK:
-        from graph_opt.conversion.dump_files import DumpTarget
+        from graph_opt.table_files.dump_files import DumpTarget
 
         return DumpTarget(path)
     if request.target_format == NPY:
-        from graph_opt.conversion.npy_files import NpyTarget
+        from graph_opt.table_files.npy_files import NpyTarget
 
         _require_rows(source)
         return NpyTarget(path)
@@ -136,8 +136,8 @@ def open_target(request: Request, source: Source) -> Target:
                 path, os.path.join(path, "model.ckpt")
             )
         )
-    from graph_opt.conversion.checkpoint_target import CheckpointTarget
-    from graph_opt.conversion.dynamic_target import DynamicTarget
+    from graph_opt.table_files.checkpoint_target import CheckpointTarget
+    from graph_opt.table_files.dynamic_target import DynamicTarget
 
     made = DynamicTarget if request.layout.rule == DYNAMIC else CheckpointTarget
     if made is CheckpointTarget:
@@ -164,11 +164,11 @@ def _require_rows(source: Source) -> None:
 
 def _checkpoint_source(prefixes: Sequence[str], request: Request) -> Source:
     """Tables of checkpoints: the dynamic ones, the others, or both."""
-    from graph_opt.conversion.checkpoint_source import CheckpointSource
-    from graph_opt.conversion.dynamic_source import DynamicSource
-    from graph_opt.conversion.dynamic_tensors import parts_of, tables_in
-    from graph_opt.conversion.joined_source import JoinedSource
-    from graph_opt.sharding.checkpoint_rows import CheckpointRows
+    from graph_opt.table_files.checkpoint_rows import CheckpointRows
+    from graph_opt.table_files.checkpoint_source import CheckpointSource
+    from graph_opt.table_files.dynamic_source import DynamicSource
+    from graph_opt.table_files.dynamic_tensors import parts_of, tables_in
+    from graph_opt.table_files.joined_source import JoinedSource
 
     tensors = {name for prefix in prefixes for name in CheckpointRows(prefix).tensors}
     dynamic = [one for one in request.chosen if parts_of(one.name, tensors)]

@@ -7,11 +7,11 @@ from typing import Any, Callable, Iterator, List, NamedTuple, Optional, Sequence
 import numpy as np
 
 from graph_opt.compat import tf
+from graph_opt.compat.array_steps import ArraySteps
 from graph_opt.distributed_embeddings.placed_tables import PlacedColumns, PlacedTable
 from graph_opt.distributed_embeddings.weight_sources import WeightSource, sources_of
 from graph_opt.distributed_embeddings.weight_targets import WeightTarget
 from graph_opt.sharding.agreement import Agreement
-from graph_opt.sharding.array_steps import ArraySteps
 from graph_opt.sharding.placement import ReplicatedRows
 from graph_opt.sharding.transport import Transport
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from graph_opt.compat import tf
 from graph_opt.distributed_embeddings.placed_tables import PlacedTable
-from graph_opt.sharding.npy_arrays import npy_array
+from graph_opt.table_files.npy_arrays import npy_array
 
 
 class WeightSource:

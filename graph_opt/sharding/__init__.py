@@ -2,10 +2,10 @@
 
 Rows by key. What saves, loads, exports or assigns rows knows a table, and a slot of one, as rows by
 key (`keyed_rows`): which rank has a key, and blocks of this rank's rows. A new kind of table has to
-answer no more. Dumps (`saving`, `table_files`) and checkpoints (`ranks_together`) take blocks of
-all ranks to rank 0, which writes. They run a few small functions, eagerly or as nodes that a
-session's graph gets once (`array_steps`). A rank that fails goes on to send what the others wait
-for, until all agree that it has (`agreement`).
+answer no more. Dumps (`saving`) and checkpoints (`ranks_together`) take blocks of all ranks to rank
+0, which writes. They run a few small functions, eagerly or as nodes that a session's graph gets
+once (`compat/array_steps`). A rank that fails goes on to send what the others wait for, until all
+agree that it has (`agreement`).
 
 Savers. One rank alone calls `tf.train.Saver`. A step of it that reads or assigns sharded variables
 is done by `table_savers` instead: tables in blocks (`whole_tables`), and the rest of the step

@@ -8,7 +8,7 @@ from typing import Any, Iterator, List, Optional, Sequence, Tuple
 import numpy as np
 
 from graph_opt.compat import tf
-from graph_opt.sharding.array_steps import ArraySteps
+from graph_opt.compat.array_steps import ArraySteps
 from graph_opt.sharding.transport import Transport
 
 _MESSAGE = "graph_opt_rows"

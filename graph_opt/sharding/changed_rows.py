@@ -7,7 +7,7 @@ from typing import List, Optional, Tuple
 
 import numpy as np
 
-from graph_opt.sharding.array_steps import ArraySteps
+from graph_opt.compat.array_steps import ArraySteps
 from graph_opt.sharding.keyed_rows import KeyedRows
 
 _BLOCK_BYTES = 64 << 20

@@ -11,14 +11,14 @@ from typing import Any, Dict, List, Mapping, Sequence
 import numpy as np
 
 from graph_opt.compat import tf
+from graph_opt.compat.array_steps import ArraySteps
 from graph_opt.compat.callables import raw_session
 from graph_opt.compat.variables import imported_variable
 from graph_opt.export.users_graph import export_users_graph, users_graph_def
 from graph_opt.export.whole_tables import VariablePart, whole_tables
 from graph_opt.sharding.agreement import Agreement
-from graph_opt.sharding.array_steps import ArraySteps
-from graph_opt.sharding.checkpoint_slices import merge_parts
 from graph_opt.sharding.transport import Transport
+from graph_opt.table_files.checkpoint_slices import merge_parts
 
 
 def export_saved_model(

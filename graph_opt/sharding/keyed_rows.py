@@ -11,7 +11,7 @@ from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
 import numpy as np
 
 from graph_opt.compat import tf
-from graph_opt.sharding.array_steps import ArraySteps
+from graph_opt.compat.array_steps import ArraySteps
 from graph_opt.sharding.placement import RowsOnRank, RowsRule
 
 

@@ -7,7 +7,6 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
-from graph_opt.sharding.checkpoint_rows import CheckpointRows
 from graph_opt.sharding.held_sessions import HeldSession
 from graph_opt.sharding.rank_shares import RankShare, share_prefix
 from graph_opt.sharding.restored_rows import Restored
@@ -22,6 +21,7 @@ from graph_opt.sharding.whole_tables import (
     WholeTable,
     whole_tables,
 )
+from graph_opt.table_files.checkpoint_rows import CheckpointRows
 
 
 class RanksOfSession(RowsOfRanks):

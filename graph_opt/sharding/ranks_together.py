@@ -6,10 +6,10 @@ from typing import Dict, Mapping, Optional
 
 import numpy as np
 
+from graph_opt.compat.array_steps import ArraySteps
 from graph_opt.sharding.agreement import Agreement
-from graph_opt.sharding.array_steps import ArraySteps
-from graph_opt.sharding.checkpoint_slices import SliceWriter, TensorSlice
 from graph_opt.sharding.whole_tables import Column, RowsOfRanks, WholeTable
+from graph_opt.table_files.checkpoint_slices import SliceWriter, TensorSlice
 
 
 class RanksTogether(RowsOfRanks):

@@ -22,18 +22,18 @@ from typing import (
 import numpy as np
 
 from graph_opt.compat import tf
-from graph_opt.sharding.checkpoint_rows import CheckpointRows
-from graph_opt.sharding.checkpoint_slices import (
+from graph_opt.sharding.rank_shares import RankShare, share_of_plain
+from graph_opt.sharding.saver_nodes import SavedVariable
+from graph_opt.sharding.session_rows import SessionRows
+from graph_opt.sharding.whole_tables import check_tables, read_tables, whole_tables
+from graph_opt.table_files.checkpoint_rows import CheckpointRows
+from graph_opt.table_files.checkpoint_slices import (
     CheckpointParts,
     TensorSlice,
     file_steps,
     merge_parts,
 )
-from graph_opt.sharding.rank_shares import RankShare, share_of_plain
-from graph_opt.sharding.row_blocks import blocks_of
-from graph_opt.sharding.saver_nodes import SavedVariable
-from graph_opt.sharding.session_rows import SessionRows
-from graph_opt.sharding.whole_tables import check_tables, read_tables, whole_tables
+from graph_opt.table_files.row_blocks import blocks_of
 
 Ask = Callable[[Dict[str, Any]], Tuple[Dict[str, Any], List[bytes]]]
 

@@ -13,10 +13,11 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Sequence, Tuple
 import numpy as np
 
 from graph_opt.compat import tf
+from graph_opt.compat.array_steps import ArraySteps
 from graph_opt.sharding.agreement import Agreement
-from graph_opt.sharding.array_steps import ArraySteps
 from graph_opt.sharding.keyed_rows import KeyedRows, clear_all
-from graph_opt.sharding.table_files import (
+from graph_opt.sharding.transport import Transport
+from graph_opt.table_files.sok_files import (
     DTYPES,
     KEY,
     SLOT,
@@ -26,7 +27,6 @@ from graph_opt.sharding.table_files import (
     TableReader,
     TableWriter,
 )
-from graph_opt.sharding.transport import Transport
 
 REPLACE = "replace"
 MERGE = "merge"

@@ -7,9 +7,9 @@ from typing import Any, Sequence, Tuple
 import numpy as np
 
 from graph_opt.compat import tf
+from graph_opt.compat.array_steps import ArraySteps
 from graph_opt.compat.callables import is_closed
 from graph_opt.compat.graph_growth import operations_from
-from graph_opt.sharding.array_steps import ArraySteps
 from graph_opt.sharding.early_writes import delay_early_writes, writes_to
 from graph_opt.sharding.rank_shares import RankShare, table_shares
 from graph_opt.sharding.table_variables import Parts, table_variables

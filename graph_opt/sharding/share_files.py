@@ -10,7 +10,7 @@ import numpy as np
 
 from graph_opt.compat import tf
 from graph_opt.sharding.rank_shares import RankShare, share_prefix
-from graph_opt.sharding.row_blocks import block_bytes
+from graph_opt.table_files.row_blocks import block_bytes
 
 LENT, LENT_ENDS = "lent", "lent ends"
 _FOLDER, _FILES = "folder", "files"

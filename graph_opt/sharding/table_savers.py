@@ -19,14 +19,6 @@ from graph_opt.compat import tf
 from graph_opt.compat.graph_lifetime import kept_with
 from graph_opt.compat.step_calls import before_sessions_close, offer_runs_to
 from graph_opt.reporting.stderr import say
-from graph_opt.sharding.checkpoint_rows import CheckpointRows, tensorflow_errors
-from graph_opt.sharding.checkpoint_slices import (
-    CheckpointParts,
-    SliceWriter,
-    TensorSlice,
-    file_steps,
-    merge_parts,
-)
 from graph_opt.sharding.guard import row_service_of
 from graph_opt.sharding.held_sessions import HeldSession
 from graph_opt.sharding.imported_tables import (
@@ -48,6 +40,14 @@ from graph_opt.sharding.whole_tables import (
     read_tables,
     whole_tables,
     write_tables,
+)
+from graph_opt.table_files.checkpoint_rows import CheckpointRows, tensorflow_errors
+from graph_opt.table_files.checkpoint_slices import (
+    CheckpointParts,
+    SliceWriter,
+    TensorSlice,
+    file_steps,
+    merge_parts,
 )
 
 _MAX_CACHED_STEPS = 256

@@ -12,13 +12,13 @@ from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Sequence, Tup
 import numpy as np
 
 from graph_opt.compat import tf
-from graph_opt.sharding.array_steps import ArraySteps
-from graph_opt.sharding.checkpoint_rows import tensorflow_errors
-from graph_opt.sharding.checkpoint_slices import SliceWriter, TensorSlice
+from graph_opt.compat.array_steps import ArraySteps
 from graph_opt.sharding.keyed_rows import KeyedRows, TablePart, clear_all
-from graph_opt.sharding.row_blocks import block_bytes, blocks_of
 from graph_opt.sharding.saver_nodes import SavedVariable
 from graph_opt.sharding.table_variables import Parts
+from graph_opt.table_files.checkpoint_rows import tensorflow_errors
+from graph_opt.table_files.checkpoint_slices import SliceWriter, TensorSlice
+from graph_opt.table_files.row_blocks import block_bytes, blocks_of
 
 
 class Place(NamedTuple):

@@ -8,12 +8,10 @@ import uuid
 from typing import Any, List, Mapping, Tuple
 
 from graph_opt.compat import tf
+from graph_opt.compat.array_steps import ArraySteps
 from graph_opt.dynamic.saving import is_sharded, rank_saveables
 from graph_opt.dynamic.variable import DynamicTableSlot, DynamicTableVariable
 from graph_opt.sharding.agreement import Agreement
-from graph_opt.sharding.array_steps import ArraySteps
-from graph_opt.sharding.checkpoint_rows import CheckpointRows, tensorflow_errors
-from graph_opt.sharding.checkpoint_slices import CheckpointParts, merge_parts
 from graph_opt.sharding.keyed_rows import keyed_rows
 from graph_opt.sharding.ranks_together import NotedSlices, RanksTogether
 from graph_opt.sharding.sharded_variable import ShardedVariable
@@ -25,6 +23,8 @@ from graph_opt.sharding.whole_tables import (
     whole_table,
     write_tables,
 )
+from graph_opt.table_files.checkpoint_rows import CheckpointRows, tensorflow_errors
+from graph_opt.table_files.checkpoint_slices import CheckpointParts, merge_parts
 
 
 class CheckpointSaver(tf.train.Saver):

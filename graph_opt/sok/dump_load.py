@@ -16,10 +16,10 @@ from graph_opt.sharding.saving import (
     load_tables,
     prepare_saving,
 )
-from graph_opt.sharding.table_files import file_name_of
 from graph_opt.sharding.transport_in_use import transport_in_use
 from graph_opt.sok.incremental_dump import incremental_model_dump
 from graph_opt.sok.optimizer import OptimizerWrapper
+from graph_opt.table_files.sok_files import file_name_of
 
 # `incremental_model_dump` is here, too, as SparseOperationKit's scripts import it.
 __all__ = ["DumpHook", "dump", "incremental_model_dump", "load"]

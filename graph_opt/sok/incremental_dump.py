@@ -8,8 +8,8 @@ from typing import Any, List, Optional, Sequence, Tuple
 import numpy as np
 
 from graph_opt.compat import tf
+from graph_opt.compat.array_steps import ArraySteps
 from graph_opt.sharding.agreement import Agreement
-from graph_opt.sharding.array_steps import ArraySteps
 from graph_opt.sharding.transport_in_use import transport_in_use
 from graph_opt.sok.touched_rows import READ, WRITTEN, TouchedRows, as_tables, touched_rows
 

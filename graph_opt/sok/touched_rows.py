@@ -9,11 +9,11 @@ from typing import Any, List, Optional, Sequence, Tuple
 import numpy as np
 
 from graph_opt.compat import tf
+from graph_opt.compat.array_steps import ArraySteps
 from graph_opt.compat.callables import raw_session
 from graph_opt.compat.resource_variables import beside
 from graph_opt.ops import dynamic_content
 from graph_opt.reporting.stderr import say_for_all_ranks
-from graph_opt.sharding.array_steps import ArraySteps
 from graph_opt.sharding.changed_rows import ChangedRows, now_micros
 from graph_opt.sharding.sharded_variable import StaticVariable
 from graph_opt.sok.dynamic_variable import DynamicVariable

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Callable, List
 
 from graph_opt.compat import tf
+from graph_opt.compat.array_steps import ArraySteps
 from graph_opt.compat.sessions import unwatched_sessions
 from graph_opt.sharding.agreement import Agreement
-from graph_opt.sharding.array_steps import ArraySteps
 from graph_opt.sharding.transport import Transport
 
 

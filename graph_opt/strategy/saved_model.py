@@ -9,17 +9,17 @@ from typing import Any, Callable, Mapping, Optional, Sequence, Tuple
 import numpy as np
 
 from graph_opt.compat import tf
+from graph_opt.compat.array_steps import ArraySteps
 from graph_opt.compat.sessions import unwatched_sessions
-from graph_opt.sharding.array_steps import ArraySteps
-from graph_opt.sharding.checkpoint_rows import CheckpointRows, tensorflow_errors
-from graph_opt.sharding.checkpoint_slices import (
+from graph_opt.sharding.transport_in_use import transport_in_use
+from graph_opt.strategy.first_rank import on_first_rank
+from graph_opt.table_files.checkpoint_rows import CheckpointRows, tensorflow_errors
+from graph_opt.table_files.checkpoint_slices import (
     CheckpointParts,
     TensorSlice,
     merge_parts,
     read_tensor,
 )
-from graph_opt.sharding.transport_in_use import transport_in_use
-from graph_opt.strategy.first_rank import on_first_rank
 
 _BLOCK_BYTES = 64 << 20
 _ASSETS_EXTRA = "assets.extra"

@@ -13,11 +13,10 @@ from tensorflow.python.eager import context
 from graph_opt import sok
 from graph_opt.cli.main import main
 from graph_opt.compat import tf
-from graph_opt.conversion import tables as saved_tables
-from graph_opt.sharding import checkpoint_rows, table_files
 from graph_opt.sharding.in_process import run_ranks
 from graph_opt.sharding.transport import Transport
 from graph_opt.sok.communication import communicating_through
+from graph_opt.table_files import checkpoint_rows, row_blocks, sok_files
 from tests.json_documents import validated
 
 USERS, ITEMS = (53, 4), (17, 3)
@@ -27,8 +26,8 @@ Values = Dict[str, np.ndarray]
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several blocks in each table, and several checksums."""
-    monkeypatch.setattr(saved_tables, "BLOCK_BYTES", 7 * 16)
-    monkeypatch.setattr(table_files, "_CHECKED_BYTES", 5 * 16)
+    monkeypatch.setattr(row_blocks, "_BLOCK_BYTES", 7 * 16)
+    monkeypatch.setattr(sok_files, "_CHECKED_BYTES", 5 * 16)
     monkeypatch.setattr(checkpoint_rows, "_CHECKED_BYTES", 100)
 
 

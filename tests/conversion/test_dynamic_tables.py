@@ -11,11 +11,11 @@ import pytest
 from graph_opt import sok
 from graph_opt.cli.main import main
 from graph_opt.compat import tf
-from graph_opt.conversion import tables as saved_tables
 from graph_opt.dynamic.options import Bank, CounterAdmission, DynamicTableOptions
 from graph_opt.sharding.in_process import run_ranks
 from graph_opt.sharding.transport import Transport
 from graph_opt.sok.communication import communicating_through
+from graph_opt.table_files import row_blocks
 from tests.conversion.test_convert import fails, values_in
 from tests.dynamic.saved_tables import KEYS, WIDTH, Model, saved_by
 from tests.json_documents import validated
@@ -26,7 +26,7 @@ Contents = Dict[int, List[Any]]
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several blocks in each table."""
-    monkeypatch.setattr(saved_tables, "BLOCK_BYTES", 3 * 8)
+    monkeypatch.setattr(row_blocks, "_BLOCK_BYTES", 3 * 8)
 
 
 def restored(path: str, parts: int = 1, **named: Any) -> Contents:
@@ -125,7 +125,7 @@ def test_tables_of_numbered_keys_become_variables_and_back(
     np.save(str(tmp_path / "npy" / "emb.npy"), rows)
     dynamic = str(tmp_path / "dynamic")
     options = ["--to", "checkpoint", "--layout", "dynamic:3", "--json"]
-    monkeypatch.setattr(saved_tables, "BLOCK_BYTES", 4096)
+    monkeypatch.setattr(row_blocks, "_BLOCK_BYTES", 4096)
     convert(str(tmp_path / "npy"), tmp_path / "dynamic", *options)
     with tf.Graph().as_default(), tf.Session() as session:
         model = Model(2, slots=False)

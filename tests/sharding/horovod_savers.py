@@ -16,8 +16,8 @@ import numpy as np
 
 from graph_opt import sok
 from graph_opt.compat import tf
-from graph_opt.sharding import row_blocks
 from graph_opt.sharding.horovod_transport import horovod
+from graph_opt.table_files import row_blocks
 
 ROWS = 4001
 NOBODY, READER, WRITER = "nobody", "reader", "writer"

@@ -12,8 +12,8 @@ import numpy as np
 
 import graph_opt
 from graph_opt.compat import tf
+from graph_opt.compat.array_steps import ArraySteps
 from graph_opt.runtime.stages import Stage, stages_of
-from graph_opt.sharding.array_steps import ArraySteps
 from graph_opt.sharding.horovod_transport import horovod
 from tests.passes.fused_models import config
 from tests.passes.fusion.replicated_models import Minimize, Model, applying, require_equal

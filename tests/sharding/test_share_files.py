@@ -9,9 +9,9 @@ from typing import Any, Dict, List, Tuple
 
 import pytest
 
-from graph_opt.sharding import row_blocks
 from graph_opt.sharding.rank_shares import RankShare, share_prefix
 from graph_opt.sharding.share_files import LentFiles, bring_files
+from graph_opt.table_files import row_blocks
 
 SHARES = [RankShare("users", "users", ()), RankShare("items", "", (("items/Adam", "{}/Adam"),))]
 

@@ -12,10 +12,10 @@ import tensorflow
 
 from graph_opt import sok
 from graph_opt.compat import tf
-from graph_opt.sharding import row_blocks
 from graph_opt.sharding.in_process import run_ranks
 from graph_opt.sharding.transport import Transport
 from graph_opt.sok.communication import communicating_through
+from graph_opt.table_files import row_blocks
 
 USERS = np.random.default_rng(0).normal(size=(11, 2)).astype(np.float32)
 ITEMS = np.random.default_rng(1).normal(size=(5, 3)).astype(np.float32)

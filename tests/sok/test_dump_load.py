@@ -14,10 +14,11 @@ from tensorflow.python.eager import context
 
 from graph_opt import sok
 from graph_opt.compat import tf
-from graph_opt.sharding import saving, table_files
+from graph_opt.sharding import saving
 from graph_opt.sharding.in_process import run_ranks
 from graph_opt.sharding.transport import OneRank, Transport
 from graph_opt.sok.communication import communicating_through
+from graph_opt.table_files import sok_files
 
 VALUES = np.arange(22, dtype=np.float32).reshape(11, 2)
 KERAS = tensorflow.keras.optimizers
@@ -157,7 +158,7 @@ def test_training_goes_on_where_it_was_dumped(tmp_path: Path, optimizer: Callabl
 
 def test_rows_travel_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(saving, "_BLOCK_BYTES", 40)  # two rows of 16 bytes
-    monkeypatch.setattr(table_files, "_CHECKED_BYTES", 24)  # three rows of 8
+    monkeypatch.setattr(sok_files, "_CHECKED_BYTES", 24)  # three rows of 8
 
     def write(transport: Transport) -> None:
         sok.dump(tmp_path, sok.Variable(VALUES, name="users"))

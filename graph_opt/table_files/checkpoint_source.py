@@ -7,11 +7,11 @@ from typing import Collection, Dict, Iterable, List, NamedTuple, Sequence, Set, 
 
 import numpy as np
 
-from graph_opt.conversion.layouts import Layout, first_rows, stretches
-from graph_opt.conversion.slot_names import named_like_slots, slots_of
-from graph_opt.conversion.tables import Array, Choice, Column, Source, Table
-from graph_opt.sharding.checkpoint_rows import CheckpointRows
 from graph_opt.sharding.placement import RowsRule
+from graph_opt.table_files.checkpoint_rows import CheckpointRows
+from graph_opt.table_files.layouts import Layout, first_rows, stretches
+from graph_opt.table_files.slot_names import named_like_slots, slots_of
+from graph_opt.table_files.tables import Array, Choice, Column, Source, Table
 
 KEYS = "/keys"
 POWERS = ("beta1_power", "beta2_power")

@@ -7,9 +7,11 @@ from typing import Any, Dict, List, Optional, Sequence
 
 import numpy as np
 
-from graph_opt.conversion.checkpoint_target import CheckpointTarget
-from graph_opt.conversion.dynamic_source import DynamicSource
-from graph_opt.conversion.dynamic_tensors import (
+from graph_opt.table_files.checkpoint_rows import CheckpointRows
+from graph_opt.table_files.checkpoint_slices import TensorSlice
+from graph_opt.table_files.checkpoint_target import CheckpointTarget
+from graph_opt.table_files.dynamic_source import DynamicSource
+from graph_opt.table_files.dynamic_tensors import (
     BUCKETS,
     DEFAULT_VALUES,
     FILTER_OFFSETS,
@@ -20,10 +22,8 @@ from graph_opt.conversion.dynamic_tensors import (
     VALUES,
     VERSIONS,
 )
-from graph_opt.conversion.ordered_rows import Arranged, OrderedSource, all_keys
-from graph_opt.conversion.tables import Array, Choice, Column, Source, Table, Waiting
-from graph_opt.sharding.checkpoint_rows import CheckpointRows
-from graph_opt.sharding.checkpoint_slices import TensorSlice
+from graph_opt.table_files.ordered_rows import Arranged, OrderedSource, all_keys
+from graph_opt.table_files.tables import Array, Choice, Column, Source, Table, Waiting
 
 _NONE = np.empty([0], np.int64)
 

@@ -12,8 +12,13 @@ def block_bytes() -> int:
     return _BLOCK_BYTES
 
 
+def rows_of_block(row_bytes: int) -> int:
+    """How many rows are in memory at a time."""
+    return max(1, _BLOCK_BYTES // max(1, row_bytes))
+
+
 def blocks_of(num_rows: int, row_bytes: int) -> Iterator[Tuple[int, int]]:
     """The first row of each block, and how many it has; one block of none if there are no rows."""
-    size = max(1, _BLOCK_BYTES // max(1, row_bytes))
+    size = rows_of_block(row_bytes)
     for first in range(0, max(1, num_rows), size):
         yield first, min(size, num_rows - first)

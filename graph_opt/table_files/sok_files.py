@@ -24,7 +24,7 @@ from typing import Any, BinaryIO, Dict, Iterator, List, NamedTuple, Sequence, Tu
 
 import numpy as np
 
-from graph_opt.sharding.table_facts import VERSION, read_facts
+from graph_opt.table_files.sok_facts import VERSION, read_facts
 
 KEY = 0
 WEIGHT = 1

@@ -10,8 +10,8 @@ from typing import Any, BinaryIO, Dict, List, Sequence
 
 import numpy as np
 
-from graph_opt.conversion.tables import Array, Choice, Column, Source, Table, Target, crc32
-from graph_opt.sharding.npy_arrays import npy_array
+from graph_opt.table_files.npy_arrays import npy_array
+from graph_opt.table_files.tables import Array, Choice, Column, Source, Table, Target, crc32
 
 _ENDING = ".npy"
 _SIDECAR = "graph_opt.json"

@@ -9,9 +9,8 @@ from typing import Dict, List, Optional, Sequence
 
 import numpy as np
 
-from graph_opt.conversion.key_runs import KeyRuns
-from graph_opt.conversion.tables import Array, Choice, Column, Source, Table, Target
-from graph_opt.sharding.table_files import (
+from graph_opt.table_files.key_runs import KeyRuns
+from graph_opt.table_files.sok_files import (
     DTYPES,
     HEADER_BYTES,
     KEY,
@@ -24,6 +23,7 @@ from graph_opt.sharding.table_files import (
     file_name_of,
     read_header,
 )
+from graph_opt.table_files.tables import Array, Choice, Column, Source, Table, Target
 
 _KEY_SUFFIX = "-key"
 _SIDECAR = "graph_opt.json"

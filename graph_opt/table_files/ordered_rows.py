@@ -6,8 +6,8 @@ from typing import Any, Callable, Dict, Iterator, NamedTuple, Sequence, Tuple
 
 import numpy as np
 
-from graph_opt.conversion import tables
-from graph_opt.conversion.tables import Array, Column, Source, Table
+from graph_opt.table_files.row_blocks import blocks_of, rows_of_block
+from graph_opt.table_files.tables import Array, Column, Source, Table
 
 _GAP_BYTES = 16 << 10
 
@@ -69,9 +69,7 @@ def all_keys(source: Source, table: Table) -> Array:
     if not table.has_keys:
         return np.arange(table.num_rows, dtype=np.int64)
     keys = np.empty([table.num_rows], np.int64)
-    size = max(1, tables.BLOCK_BYTES // 8)
-    for first in range(0, table.num_rows, size):
-        count = min(size, table.num_rows - first)
+    for first, count in blocks_of(table.num_rows, 8):
         keys[first : first + count] = source.keys(table, first, count)
     return keys
 
@@ -97,7 +95,7 @@ def gathered(read: Callable[[int, int], Array], column: Column, places: Array) -
 def _near_each_other(ascending: Array, column: Any) -> Iterator[Tuple[int, int]]:
     """Ranges of rows with small gaps, which are read at once, in blocks."""
     gap = max(1, _GAP_BYTES // column.row_bytes)
-    most = max(1, tables.BLOCK_BYTES // column.row_bytes)
+    most = rows_of_block(column.row_bytes)
     bounds = [0, *(1 + np.flatnonzero(np.diff(ascending) > gap)).tolist(), len(ascending)]
     for begin, end in zip(bounds[:-1], bounds[1:]):
         while begin < end:

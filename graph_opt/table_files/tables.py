@@ -8,7 +8,7 @@ from typing import Any, Iterator, List, Mapping, NamedTuple, Optional, Sequence,
 
 import numpy as np
 
-BLOCK_BYTES = 32 << 20
+from graph_opt.table_files.row_blocks import blocks_of
 
 Array = np.ndarray
 
@@ -152,9 +152,9 @@ class Source(abc.ABC):
                 np.empty([0], np.int64),
                 [np.empty([0, column.width], column.dtype) for column in table.columns],
             )
-        size = max(1, BLOCK_BYTES // max(8, *(column.row_bytes for column in table.columns)))
-        for first in range(0, table.num_rows, size):
-            count = min(size, table.num_rows - first)
+            return
+        widest = max(8, *(column.row_bytes for column in table.columns))
+        for first, count in blocks_of(table.num_rows, widest):
             if table.has_keys:
                 keys = self.keys(table, first, count)
             else:

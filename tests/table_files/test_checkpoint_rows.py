@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from graph_opt.compat import tf
-from graph_opt.sharding.checkpoint_rows import CheckpointRows
+from graph_opt.table_files.checkpoint_rows import CheckpointRows
 
 PARTITIONERS = {
     "whole": None,

@@ -6,9 +6,9 @@ from typing import Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
-from graph_opt.conversion import tables as blocks
-from graph_opt.conversion.checkpoint_source import Part, check_all_used, counters_of
-from graph_opt.conversion.dynamic_tensors import (
+from graph_opt.table_files.checkpoint_rows import CheckpointRows
+from graph_opt.table_files.checkpoint_source import Part, check_all_used, counters_of
+from graph_opt.table_files.dynamic_tensors import (
     BUCKETS,
     DEFAULT_VALUES,
     FILTERED,
@@ -21,10 +21,10 @@ from graph_opt.conversion.dynamic_tensors import (
     tables_in,
     tensors_of,
 )
-from graph_opt.conversion.ordered_rows import gathered
-from graph_opt.conversion.slot_names import UNKNOWN, SlotName, slots_of
-from graph_opt.conversion.tables import Array, Choice, Column, Source, Table, Waiting
-from graph_opt.sharding.checkpoint_rows import CheckpointRows
+from graph_opt.table_files.ordered_rows import gathered
+from graph_opt.table_files.row_blocks import blocks_of
+from graph_opt.table_files.slot_names import UNKNOWN, SlotName, slots_of
+from graph_opt.table_files.tables import Array, Choice, Column, Source, Table, Waiting
 
 
 class _Found(NamedTuple):
@@ -136,10 +136,8 @@ class DynamicSource(Source):
         for checkpoint in self._checkpoints:
             for name in sorted(self._used.intersection(checkpoint.tensors)):
                 checkpoint.check(name)
-        size = max(1, blocks.BLOCK_BYTES // 16)
         for checkpoint, keys, of_slot in self._slots_keys:
-            for first in range(0, _count(checkpoint, keys), size):
-                count = min(size, _count(checkpoint, keys) - first)
+            for first, count in blocks_of(_count(checkpoint, keys), 16):
                 of_table = checkpoint.rows(keys, first, count)
                 if not np.array_equal(of_table, checkpoint.rows(of_slot, first, count)):
                     raise ValueError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Optional, Sequence
 
-from graph_opt.conversion.tables import Array, Source, Table, Waiting
+from graph_opt.table_files.tables import Array, Source, Table, Waiting
 
 
 class JoinedSource(Source):

@@ -14,8 +14,8 @@ from typing import Any, Callable, Iterator, List, NamedTuple, Sequence
 import numpy as np
 
 from graph_opt.compat import tf
+from graph_opt.compat.array_steps import ArraySteps
 from graph_opt.compat.sessions import unwatched_sessions
-from graph_opt.sharding.array_steps import ArraySteps
 
 
 class TensorSlice(NamedTuple):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graph_opt.conversion.key_runs import KeyRuns
+from graph_opt.table_files.key_runs import KeyRuns
 from tests.example_share import example_share
 
 

@@ -12,14 +12,14 @@ from typing import Any, List, Optional, Sequence
 import numpy as np
 
 from graph_opt.compat import tf
-from graph_opt.conversion.checkpoint_source import KEYS, CheckpointSource
-from graph_opt.conversion.dynamic_tensors import tensors_of
-from graph_opt.conversion.layouts import Layout, first_rows, stretches
-from graph_opt.conversion.slot_names import UNKNOWN, named_like_slots, pattern_of
-from graph_opt.conversion.tables import Array, Choice, Column, Source, Table, Target
-from graph_opt.sharding.array_steps import ArraySteps
-from graph_opt.sharding.checkpoint_rows import CheckpointRows
-from graph_opt.sharding.checkpoint_slices import CheckpointParts, TensorSlice, merge_parts
+from graph_opt.compat.array_steps import ArraySteps
+from graph_opt.table_files.checkpoint_rows import CheckpointRows
+from graph_opt.table_files.checkpoint_slices import CheckpointParts, TensorSlice, merge_parts
+from graph_opt.table_files.checkpoint_source import KEYS, CheckpointSource
+from graph_opt.table_files.dynamic_tensors import tensors_of
+from graph_opt.table_files.layouts import Layout, first_rows, stretches
+from graph_opt.table_files.slot_names import UNKNOWN, named_like_slots, pattern_of
+from graph_opt.table_files.tables import Array, Choice, Column, Source, Table, Target
 
 _COPIED_BYTES = 256 << 20
 
