@@ -18,15 +18,14 @@ from graph_opt.sharding.agreement import Agreement
 from graph_opt.sharding.keyed_rows import KeyedRows, clear_all
 from graph_opt.sharding.transport import Transport
 from graph_opt.table_files.sok_files import (
-    DTYPES,
-    KEY,
-    SLOT,
-    WEIGHT,
-    TableFile,
     TableFiles,
-    TableReader,
     TableWriter,
+    as_bytes,
+    files_of,
+    stored_column,
 )
+from graph_opt.table_files.sok_reader import TableReader
+from graph_opt.table_files.tables import Column
 
 REPLACE = "replace"
 MERGE = "merge"
@@ -61,14 +60,9 @@ class SavedTable(NamedTuple):
         Raises:
           ValueError: The format has no number for a dtype.
         """
-        files = [
-            TableFile("key", KEY, "", self.rows.key_dtype.name, 1),
-            TableFile("weight", WEIGHT, "", _stored_dtype(self.rows), self.rows.width),
-        ]
-        for name, slot in sorted(self.slots.items()):
-            suffix = "{}-{}".format(self.optimizer, name)
-            files.append(TableFile(suffix, SLOT, name, _stored_dtype(slot), slot.width))
-        return TableFiles(self.file_name, tuple(files))
+        columns = [_column("", "", self.rows)]
+        columns += [_column(self.optimizer, *named) for named in sorted(self.slots.items())]
+        return files_of(self.file_name, columns, self.rows.key_dtype.name)
 
     @property
     def columns(self) -> List[KeyedRows]:
@@ -207,7 +201,7 @@ def _send_rows(
                 arrays = steps.run(
                     _key("block", table), _read_block(table), np.int64(first), np.int64(block)
                 )
-                data = _as_bytes(table.files, arrays)
+                data = as_bytes(arrays)
         received = ranks.collect(data)
         with ranks.noting():
             if ranks.rank == 0 and not ranks.has_failed:
@@ -296,21 +290,9 @@ def _facts(table: SavedTable, transport: Transport, counters: Sequence[Any]) -> 
     }
 
 
-def _as_bytes(files: TableFiles, arrays: Sequence[np.ndarray]) -> np.ndarray:
-    parts = [np.ascontiguousarray(array).reshape(-1).view(np.uint8) for array in arrays]
-    assert sum(map(len, parts)) == len(arrays[0]) * files.row_bytes
-    return np.concatenate(parts)
-
-
-def _stored_dtype(rows: KeyedRows) -> str:
-    name: str = _STORED_AS.get(rows.dtype, rows.dtype).name
-    if name not in DTYPES.values():
-        raise ValueError(
-            "{!r} has dtype {}; files of tables have one of {}".format(
-                rows.name, name, ", ".join(DTYPES.values())
-            )
-        )
-    return name
+def _column(optimizer: str, slot: str, rows: KeyedRows) -> Column:
+    dtype = np.dtype(rows.dtype.as_numpy_dtype)
+    return stored_column(rows.name, Column(optimizer, slot, dtype, rows.width))
 
 
 def _key(what: str, table: SavedTable) -> Tuple[Any, ...]:

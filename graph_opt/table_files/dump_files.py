@@ -12,17 +12,20 @@ import numpy as np
 from graph_opt.table_files.key_runs import KeyRuns
 from graph_opt.table_files.sok_files import (
     DTYPES,
-    HEADER_BYTES,
+    HEADER,
     KEY,
     SLOT,
     WEIGHT,
     TableFile,
     TableFiles,
-    TableReader,
     TableWriter,
+    as_bytes,
     file_name_of,
-    read_header,
+    files_of,
+    stored_column,
+    suffix_of,
 )
+from graph_opt.table_files.sok_reader import TableReader, read_header
 from graph_opt.table_files.tables import Array, Choice, Column, Source, Table, Target
 
 _KEY_SUFFIX = "-key"
@@ -46,7 +49,6 @@ class DumpSource(Source):
     ) -> None:
         self._folder = folder
         self._weights_only = weights_only
-        self._files: Dict[str, TableFiles] = {}
         self._readers: Dict[str, TableReader] = {}
         self._runs: Dict[str, KeyRuns] = {}
         stems = sorted(
@@ -77,25 +79,16 @@ class DumpSource(Source):
 
     def keys(self, table: Table, first: int, count: int) -> Array:
         """See `Source`."""
-        path = self._files[table.name].path(self._folder, 0)
-        dtype = np.dtype(read_header(path)[2])
-        offset = HEADER_BYTES + first * dtype.itemsize
-        return np.fromfile(path, dtype, count, offset=offset).astype(np.int64)
+        keys = self._readers[table.name].mapped(0)[first : first + count, 0]
+        return np.array(keys, np.int64)
 
     def rows(self, table: Table, column: int, first: int, count: int) -> Array:
         """See `Source`."""
-        wanted = table.columns[column]
-        path = self._files[table.name].path(self._folder, column + 1)
+        mapped = self._readers[table.name].mapped(column + 1)
         if table.has_keys:
-            size = wanted.row_bytes
-            found = np.fromfile(
-                path, wanted.dtype, count * wanted.width, offset=HEADER_BYTES + first * size
-            )
-            return found.reshape(count, wanted.width)
+            return np.array(mapped[first : first + count])
         positions, keys = self._runs[table.name].positions(first, count)
-        shape = (table.num_rows, wanted.width)
-        mapped = np.memmap(path, wanted.dtype, "r", HEADER_BYTES, shape)
-        rows = np.empty([count, wanted.width], wanted.dtype)
+        rows = np.empty([count, mapped.shape[1]], mapped.dtype)
         rows[keys - first] = mapped[positions]
         return rows
 
@@ -123,10 +116,8 @@ class DumpSource(Source):
         keys = _key_file(self._folder, stem)
         first = TableReader(self._folder, TableFiles(stem, (keys,)))
         known = None if first.facts is None else first.facts.get("width")
-        files = [keys] + self._other_files(stem, first.num_rows, known)
-        self._files[name] = TableFiles(stem, tuple(files))
-        reader = TableReader(self._folder, self._files[name])
-        self._readers[name] = reader
+        files = TableFiles(stem, (keys, *self._other_files(stem, first.num_rows, known)))
+        reader = self._readers[name] = TableReader(self._folder, files)
         runs = KeyRuns(reader.num_rows)
         for block in reader.keys():
             runs.add(block)
@@ -134,13 +125,12 @@ class DumpSource(Source):
         try:
             are_all = runs.are_all
         except ValueError as error:
-            path = self._files[name].path(self._folder, 0)
+            path = files.path(self._folder, 0)
             raise ValueError("{} {}".format(path, error)) from error
         columns = [
-            Column(one.suffix.split("-")[0] if one.slot else "", one.slot, one.dtype, one.width)
-            for one in files[1:]
+            Column(suffix.split("-")[0] if slot else "", slot, np.dtype(dtype), width)
+            for suffix, _, slot, dtype, width in files.files[1:]
         ]
-        columns = [column._replace(dtype=np.dtype(column.dtype)) for column in columns]
         counters = {} if reader.facts is None else reader.facts.get("counters", {})
         return Table(name, reader.num_rows, tuple(columns), not are_all, counters)
 
@@ -158,7 +148,7 @@ class DumpSource(Source):
             kind, slot, dtype = read_header(path)
             if kind not in (WEIGHT, SLOT) or dtype not in DTYPES.values():
                 raise ValueError("{} has kind {} and dtype {}".format(path, kind, dtype))
-            size = os.path.getsize(path) - HEADER_BYTES
+            size = os.path.getsize(path) - HEADER.size
             row_bytes, rest = divmod(size, num_rows) if num_rows else (0, size)
             columns = row_bytes // np.dtype(dtype).itemsize if num_rows else width
             if rest or not columns:
@@ -186,23 +176,12 @@ class DumpTarget(Target):
 
     def stored(self, table: Table) -> Table:
         """See `Target`."""
-        columns = []
-        for column in table.columns:
-            if column.is_count:
-                continue
-            dtype = np.dtype(np.float32) if column.dtype.name == "bfloat16" else column.dtype
-            if dtype.name not in DTYPES.values():
-                raise ValueError(
-                    "{!r} has dtype {}; files of tables have one of {}".format(
-                        table.name, dtype.name, ", ".join(DTYPES.values())
-                    )
-                )
-            columns.append(column._replace(dtype=dtype))
-        return table._replace(columns=tuple(columns))
+        kept = [column for column in table.columns if not column.is_count]
+        return table._replace(columns=tuple(stored_column(table.name, one) for one in kept))
 
     def place(self, table: Table, column: Column) -> str:
         """See `Target`."""
-        return "{}-{}".format(file_name_of(table.name + ":0"), _suffix(column))
+        return "{}-{}".format(file_name_of(table.name + ":0"), suffix_of(column))
 
     def begin(self, tables: Sequence[Table]) -> None:
         """See `Target`."""
@@ -218,18 +197,11 @@ class DumpTarget(Target):
         os.makedirs(self._folder)
         self._tables = list(tables)
         for table, stem in zip(tables, stems):
-            files = [TableFile("key", KEY, "", "int64", 1)]
-            for column in table.columns:
-                kind = SLOT if column.is_slot else WEIGHT
-                files.append(
-                    TableFile(_suffix(column), kind, column.slot, column.dtype.name, column.width)
-                )
-            self._writers[table.name] = TableWriter(self._folder, TableFiles(stem, tuple(files)))
+            self._writers[table.name] = TableWriter(self._folder, files_of(stem, table.columns))
 
     def write(self, table: Table, first: int, keys: Array, rows: Sequence[Array]) -> None:
         """See `Target`."""
-        arrays = [np.ascontiguousarray(one).reshape(-1).view(np.uint8) for one in [keys, *rows]]
-        self._writers[table.name].append(np.concatenate(arrays))
+        self._writers[table.name].append(as_bytes([keys, *rows]))
 
     def finish(self) -> Source:
         """See `Target`."""
@@ -259,10 +231,6 @@ class DumpTarget(Target):
         for writer in self._writers.values():
             writer.discard()
         shutil.rmtree(self._folder, ignore_errors=True)
-
-
-def _suffix(column: Column) -> str:
-    return "{}-{}".format(column.optimizer, column.slot) if column.is_slot else "weight"
 
 
 def _key_file(folder: str, stem: str) -> TableFile:

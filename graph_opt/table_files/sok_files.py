@@ -20,16 +20,17 @@ import string
 import struct
 import uuid
 import zlib
-from typing import Any, BinaryIO, Dict, Iterator, List, NamedTuple, Sequence, Tuple
+from typing import Any, BinaryIO, Dict, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
 
-from graph_opt.table_files.sok_facts import VERSION, read_facts
+from graph_opt.table_files.tables import Array, Column
 
 KEY = 0
 WEIGHT = 1
 SLOT = 2
-_HEADER = struct.Struct(">256si32si")
+VERSION = 1
+HEADER = struct.Struct(">256si32si")
 DTYPES: Dict[int, str] = {
     0: "int32",
     1: "int64",
@@ -39,11 +40,8 @@ DTYPES: Dict[int, str] = {
     5: "float32",
     6: "float64",
 }
-HEADER_BYTES = _HEADER.size
 _CHECKED_BYTES = 16 << 20
 _PUNCTUATION = str.maketrans({mark: "_" for mark in string.punctuation})
-
-Array = np.ndarray
 
 
 class TableFile(NamedTuple):
@@ -75,7 +73,7 @@ class TableFile(NamedTuple):
           ValueError: A name is too long for it.
         """
         codes = [code for code, name in DTYPES.items() if name == self.dtype]
-        return _HEADER.pack(_padded(table, 256), self.kind, _padded(self.slot, 32), codes[0])
+        return HEADER.pack(_padded(table, 256), self.kind, _padded(self.slot, 32), codes[0])
 
 
 class TableFiles(NamedTuple):
@@ -118,19 +116,40 @@ def file_name_of(variable: str) -> str:
     return variable.translate(_PUNCTUATION)
 
 
-def read_header(path: str) -> Tuple[int, str, str]:
-    """Kind, slot and dtype of a file.
+def stored_column(table: str, column: Column) -> Column:
+    """A column in a dtype that the format has a number for, without loss.
 
     Raises:
-      ValueError: The file is too short for a header.
+      ValueError: It has none.
     """
-    with open(path, "rb") as opened:
-        data = opened.read(_HEADER.size)
-    if len(data) < _HEADER.size:
-        raise ValueError("{} is too short for a header".format(path))
-    _, kind, slot, code = _HEADER.unpack(data)
-    dtype = DTYPES.get(code, "dtype number {}".format(code))
-    return kind, slot.decode("utf-8", "replace").lstrip(" "), dtype
+    dtype = np.dtype(np.float32) if column.dtype.name == "bfloat16" else column.dtype
+    if dtype.name not in DTYPES.values():
+        raise ValueError(
+            "{!r} has dtype {}; files of tables have one of {}".format(
+                table, dtype.name, ", ".join(DTYPES.values())
+            )
+        )
+    return column._replace(dtype=dtype)
+
+
+def suffix_of(column: Column) -> str:
+    """What follows "T-" in the name of a column's file."""
+    return "{}-{}".format(column.optimizer, column.slot) if column.slot else "weight"
+
+
+def files_of(table: str, columns: Sequence[Column], key_dtype: str = "int64") -> TableFiles:
+    """The files of a table.
+
+    Args:
+      table: T.
+      columns: Weights, then slots, as `stored_column` gives them.
+      key_dtype: Of the keys.
+    """
+    files = [TableFile("key", KEY, "", key_dtype, 1)]
+    for one in columns:
+        kind = SLOT if one.slot else WEIGHT
+        files.append(TableFile(suffix_of(one), kind, one.slot, one.dtype.name, one.width))
+    return TableFiles(table, tuple(files))
 
 
 class TableWriter:
@@ -162,11 +181,7 @@ class TableWriter:
             raise
 
     def append(self, data: Array) -> None:
-        """Appends rows.
-
-        Args:
-          data: uint8. All keys, then all their weights, then the same of each slot.
-        """
+        """Appends rows, as `as_bytes` gives them."""
         rows = len(data) // self._files.row_bytes
         begin = 0
         for one, opened, sums in zip(self._files.files, self._open, self._sums):
@@ -219,128 +234,9 @@ class TableWriter:
                 pass
 
 
-class TableReader:
-    """Reads the files of a table.
-
-    Args:
-      folder: Where from.
-      files: Which files; of the file of keys, any dtype of integers will do.
-
-    Attributes:
-      num_rows: Number of rows.
-      facts: What our own file says; None if there is none, as SparseOperationKit writes none.
-
-    Raises:
-      FileNotFoundError: A file is missing.
-      ValueError: A file is not what it should be.
-    """
-
-    def __init__(self, folder: str, files: TableFiles) -> None:
-        self._folder = folder
-        self._files = files
-        self.facts = read_facts(files.sidecar_path(folder))
-        headers = [self._read_header(place) for place in range(len(files.files))]
-        self._key_dtype = headers[0]
-        key_bytes = np.dtype(self._key_dtype).itemsize
-        self.num_rows = self._data_bytes(0) // key_bytes
-        if self.facts is not None and self.facts["rows"] != self.num_rows:
-            raise ValueError(
-                "{} has {} keys; {} says {}".format(
-                    files.path(folder, 0),
-                    self.num_rows,
-                    files.sidecar_path(folder),
-                    self.facts["rows"],
-                )
-            )
-        self._row_bytes = [key_bytes] + [one.row_bytes for one in files.files[1:]]
-        for place, row_bytes in enumerate(self._row_bytes):
-            if self._data_bytes(place) != self.num_rows * row_bytes:
-                raise ValueError(
-                    "{} has {} bytes of data; need {} rows of {}, as {} has so many keys".format(
-                        files.path(folder, place),
-                        self._data_bytes(place),
-                        self.num_rows,
-                        row_bytes,
-                        files.path(folder, 0),
-                    )
-                )
-
-    def keys(self) -> Iterator[Array]:
-        """All keys, a block of int64 at a time, without their rows."""
-        with open(self._files.path(self._folder, 0), "rb") as opened:
-            opened.seek(_HEADER.size)
-            for rows in self._blocks():
-                yield self._as_keys(_exactly(opened, rows * self._row_bytes[0]))
-
-    def blocks(self) -> Iterator[List[Array]]:
-        """All keys as int64 [n] and, in the order of the files, rows [n, width], block by block.
-
-        Raises:
-          ValueError: A block is not what its checksum was made of.
-        """
-        count = len(self._files.files)
-        opened = [open(self._files.path(self._folder, place), "rb") for place in range(count)]
-        try:
-            for each in opened:
-                each.seek(_HEADER.size)
-            for block, rows in enumerate(self._blocks()):
-                read = [_exactly(each, rows * size) for each, size in zip(opened, self._row_bytes)]
-                for place, data in enumerate(read):
-                    self._check(place, block, data)
-                yield [self._as_keys(read[0])] + [
-                    np.frombuffer(data, one.dtype).reshape(rows, one.width)
-                    for one, data in zip(self._files.files[1:], read[1:])
-                ]
-        finally:
-            for each in opened:
-                each.close()
-
-    def _blocks(self) -> Iterator[int]:
-        size = self._files.checked_rows if self.facts is None else self.facts["checked_rows"]
-        for first in range(0, self.num_rows, size):
-            yield min(size, self.num_rows - first)
-
-    def _as_keys(self, data: bytes) -> Array:
-        return np.frombuffer(data, self._key_dtype).astype(np.int64)
-
-    def _check(self, place: int, block: int, data: bytes) -> None:
-        if self.facts is None:
-            return
-        sums = self.facts["crc32"].get(self._files.files[place].suffix, [])
-        if block >= len(sums) or zlib.crc32(data) != sums[block]:
-            raise ValueError(
-                "{} is damaged, or not of the same dump as {} (a dump that was interrupted leaves "
-                "such files). If another program has written it since, delete the latter".format(
-                    self._files.path(self._folder, place), self._files.sidecar_path(self._folder)
-                )
-            )
-
-    def _read_header(self, place: int) -> str:
-        """The dtype of a file, whose header says what it should."""
-        path = self._files.path(self._folder, place)
-        need = self._files.files[place]
-        try:
-            found = read_header(path)
-        except FileNotFoundError as error:
-            raise FileNotFoundError(self._missing(path, need)) from error
-        wanted = (need.kind, need.slot, need.dtype)
-        dtype = found[2]
-        if need.kind == KEY and "int" in dtype:
-            wanted = (need.kind, need.slot, dtype)
-        if found != wanted:
-            raise ValueError(
-                "{} has kind {}, slot {!r} and dtype {}; the table needs kind {}, slot {!r} and "
-                "dtype {}".format(path, *(found + wanted))
-            )
-        return dtype
-
-    def _missing(self, path: str, need: TableFile) -> str:
-        if need.kind == SLOT:
-            return "{} is missing: the table was dumped without this optimizer".format(path)
-        return "{} is missing: no table {!r} was dumped there".format(path, self._files.table)
-
-    def _data_bytes(self, place: int) -> int:
-        return os.path.getsize(self._files.path(self._folder, place)) - _HEADER.size
+def as_bytes(arrays: Sequence[Array]) -> Array:
+    """Rows as uint8: all keys, then all their weights, then the same of each slot."""
+    return np.concatenate([np.ascontiguousarray(one).reshape(-1).view(np.uint8) for one in arrays])
 
 
 class _Checksums:
@@ -373,10 +269,3 @@ def _padded(name: str, size: int) -> bytes:
     if len(encoded) > size:
         raise ValueError("the name {!r} is longer than the {} bytes of a header".format(name, size))
     return encoded.rjust(size)
-
-
-def _exactly(opened: BinaryIO, size: int) -> bytes:
-    data = opened.read(size)
-    if len(data) != size:
-        raise ValueError("{} became shorter while it was read".format(opened.name))
-    return data
