@@ -40,7 +40,7 @@ MAY_IMPORT: Dict[str, FrozenSet[str]] = {
     ),
     "cli": frozenset(
         {"session", "inspect", "passes", "config", "reporting", "sharding.store", "conversion"}
-        | {"table_files.layouts", "table_files.tables"}
+        | {"table_files.format", "table_files.layouts", "table_files.tables"}
         | {"graph.collection", "graph.shared_views"}
         | {"launch", "checking", "report_page", "cost"}
     ),

@@ -8,11 +8,13 @@ import time
 from typing import Any, Dict, List
 
 from graph_opt.cli.exit_codes import WrongInput
+from graph_opt.conversion import CHECKPOINT
 from graph_opt.conversion.asked_keys import asked_keys
 from graph_opt.conversion.convert import Conversion, convert
-from graph_opt.conversion.formats import CHECKPOINT, Request, format_of, open_source, open_target
+from graph_opt.conversion.formats import format_of, open_source, open_target
 from graph_opt.reporting.json_documents import json_document
 from graph_opt.reporting.tables import bytes_text, counted, printable, table
+from graph_opt.table_files.format import Request
 from graph_opt.table_files.layouts import layout_of
 from graph_opt.table_files.tables import Choice
 

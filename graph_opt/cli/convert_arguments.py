@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from graph_opt.conversion import FORMATS
+
 
 def add_convert(commands: Any) -> None:
     """Adds the command to the parser's."""
@@ -27,14 +29,14 @@ def add_convert(commands: Any) -> None:
     command.add_argument(
         "--to",
         dest="target_format",
-        choices=("checkpoint", "sok", "npy"),
+        choices=sorted(FORMATS),
         required=True,
         help="format to write",
     )
     command.add_argument(
         "--from",
         dest="source_format",
-        choices=("checkpoint", "sok", "npy"),
+        choices=sorted(FORMATS),
         help="format to read; by default, what SOURCE looks like",
     )
     command.add_argument(

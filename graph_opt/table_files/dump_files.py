@@ -9,6 +9,7 @@ from typing import Dict, List, Optional, Sequence
 
 import numpy as np
 
+from graph_opt.table_files.format import Format, has_file
 from graph_opt.table_files.key_runs import KeyRuns
 from graph_opt.table_files.sok_files import (
     DTYPES,
@@ -238,3 +239,11 @@ def _key_file(folder: str, stem: str) -> TableFile:
     if kind != KEY or "int" not in dtype:
         raise ValueError("{} is no file of keys".format(os.path.join(folder, stem + _KEY_SUFFIX)))
     return TableFile("key", KEY, "", dtype, 1)
+
+
+FORMAT = Format(
+    is_at=lambda path: has_file(path, _KEY_SUFFIX),
+    source=lambda request: DumpSource(request.sources[0], request.chosen, request.weights_only),
+    target=lambda request, source: DumpTarget(request.target),
+    keeps_keys=True,
+)

@@ -10,6 +10,7 @@ from typing import Any, BinaryIO, Dict, List, Sequence
 
 import numpy as np
 
+from graph_opt.table_files.format import Format, has_file
 from graph_opt.table_files.npy_arrays import npy_array
 from graph_opt.table_files.tables import Array, Choice, Column, Source, Table, Target, crc32
 
@@ -230,3 +231,16 @@ class NpyTarget(Target):
         for opened in self._open.values():
             opened.close()
         shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _is_at(path: str) -> bool:
+    return has_file(path, _ENDING) or (path.endswith(_ENDING) and not os.path.isdir(path))
+
+
+FORMAT = Format(
+    is_at=lambda path: (
+        has_file(path, _ENDING) or (path.endswith(_ENDING) and not os.path.isdir(path))
+    ),
+    source=lambda request: NpySource(request.sources[0], request.chosen),
+    target=lambda request, source: NpyTarget(request.target),
+)
