@@ -118,8 +118,9 @@ def _add_script(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--sok",
         action="store_true",
-        help="give the script graph_opt.sok as sparse_operation_kit, and "
-        "graph_opt.distributed_embeddings as distributed_embeddings",
+        help="give the script graph_opt.sok as sparse_operation_kit, "
+        "graph_opt.distributed_embeddings as distributed_embeddings, and HybridBackend's scopes as "
+        "hybridbackend.tensorflow",
     )
     command.add_argument(
         "--report",

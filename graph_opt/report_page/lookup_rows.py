@@ -10,7 +10,7 @@ from graph_opt.compat.stateful_ops import VARIABLES
 from graph_opt.graph.view import GraphView, Shape
 from graph_opt.report_page.id_sources import IdSources
 from graph_opt.reporting.outcomes import NO_PART
-from graph_opt.reporting.remedies import REMEDIES
+from graph_opt.reporting.remedies import remedy
 from graph_opt.reporting.report import Report
 from graph_opt.reporting.tables import shape_text
 from graph_opt.reporting.user_lookups import UserLookup, lookups_elsewhere, user_lookups
@@ -94,7 +94,7 @@ def _row_elsewhere(
 
 
 def _reason(refusal: Mapping[str, str]) -> Dict[str, str]:
-    return dict(refusal, remedy=REMEDIES.get(refusal["code"], ""))
+    return dict(refusal, remedy=remedy(refusal["code"]))
 
 
 def _variables_of(refusal: Mapping[str, str], view: GraphView) -> List[str]:

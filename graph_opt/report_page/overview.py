@@ -7,10 +7,10 @@ from typing import Any, Dict, List, Mapping, Sequence
 
 from graph_opt.report_page.graph_columns import PageGraph
 from graph_opt.reporting.outcomes import StageReport
+from graph_opt.reporting.remedies import remedy
 from graph_opt.reporting.report import Report
 from graph_opt.reporting.summary import summary
 from graph_opt.reporting.tables import crossing_text, shape_text
-from graph_opt.reporting.text import remedy
 from graph_opt.reporting.user_lookups import lookups_elsewhere, refusals_by_code, user_lookups
 
 _MOST_BOUNDARY = 2000

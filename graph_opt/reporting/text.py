@@ -12,7 +12,7 @@ from graph_opt.reporting.outcomes import (
     StageReport,
 )
 from graph_opt.reporting.refreshed import refreshed_text
-from graph_opt.reporting.remedies import REMEDIES
+from graph_opt.reporting.remedies import remedy
 from graph_opt.reporting.staleness import staleness_text
 from graph_opt.reporting.tables import (
     bytes_text,
@@ -103,11 +103,6 @@ def refusals_text(report: Report) -> str:
         for code, refused in refusals_by_code(report).items()
     ]
     return table(["left as it is", "count", "example", "what to do"], rows) if rows else ""
-
-
-def remedy(code: str) -> str:
-    """What a user can do about a refusal."""
-    return REMEDIES.get(code, "")
 
 
 def _regions(report: Report) -> str:

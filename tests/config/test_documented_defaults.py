@@ -1,10 +1,8 @@
-"""The defaults in docs/options.md: setting an option to its default is as not setting it."""
+"""The defaults that the schema names: setting an option to its default is as not setting it."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Callable, Dict, List, NamedTuple, Union
 
 from google.protobuf import text_format
@@ -14,7 +12,6 @@ from graph_opt.config import ConfigProto
 from graph_opt.config.options import SessionOptions, session_options
 from graph_opt.config.schema import FIELDS
 
-PAGE = Path(__file__).resolve().parents[2] / "docs/options.md"
 # Everything is on, so that each option has an effect.
 ALL_ON = """
 graph_options { optimizer_options {
@@ -51,7 +48,7 @@ BY_SESSION = "by session"  # What is done unless it is set differs from either v
 
 
 class Default(NamedTuple):
-    """What a row of a table says of one option."""
+    """What the schema says of one option."""
 
     message: str
     name: str
@@ -72,18 +69,12 @@ def _optimizer(config: Any) -> Any:
 
 
 def documented() -> List[Default]:
-    """The options of which a table says what they are if they are not set."""
-    messages = {(field.name, str(field.number)): field.message for field in FIELDS}
-    found = []
-    for line in PAGE.read_text("utf-8").splitlines():
-        row = re.match(r"\| `(\w+)` \| (\d+) \| (\w+), ([^|]+?) \|", line)
-        if row is None:
-            continue
-        name, number, kind, default = row.groups()
-        message = messages[name, number]
-        if message in PLACES and kind in READ:
-            found.append(Default(message, name, kind, default.strip('`"')))
-    return found
+    """The options of which the schema says what they are if they are not set."""
+    return [
+        Default(field.message, field.name, field.kind, field.default.strip('`"'))
+        for field in FIELDS
+        if field.message in PLACES and field.is_scalar and not field.repeated
+    ]
 
 
 def _read(option: Default, *value: Any) -> Union[SessionOptions, str]:

@@ -36,16 +36,6 @@ def test_all_commands_are_understood() -> None:
         assert named is None or (REPOSITORY / named).is_file()
 
 
-def test_every_flag_of_every_command_has_a_place_on_the_page() -> None:
-    page = (DOCS / "command-line.md").read_text("utf-8")
-    described = set(re.findall(r"(?<![\w-])--?[a-z][\w-]*", page)) | {"-h", "--help"}
-    (commands,) = [each.choices for each in parser()._actions if each.dest == "command"]
-    assert isinstance(commands, dict)
-    for name, command in commands.items():
-        flags = {flag for action in command._actions for flag in action.option_strings}
-        assert flags <= described, name
-
-
 @pytest.mark.slow
 def test_the_first_page_shows_what_its_commands_print(tmp_path: Path) -> None:
     page = DOCS / "get-started.md"

@@ -1,4 +1,4 @@
-"""`make docs`: builds the documentation as a site, and the API reference beside it."""
+"""`make docs`: writes tables of pages anew, and builds a site of them, with an API reference."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tools.docs import tables
 from tools.docs.links import dead_links, unlink_guesses
 from tools.docs.pages import REPOSITORY, write_pages
 
@@ -15,7 +16,8 @@ PAGES = REPOSITORY / "build" / "docs_pages"
 
 
 def main() -> None:
-    """Builds the site in build/docs."""
+    """Brings the tables of docs/ to date, and builds the site in build/docs."""
+    tables.main()
     build(PAGES, SITE)
     print("==> {}".format((SITE / "index.html").relative_to(REPOSITORY)))
 

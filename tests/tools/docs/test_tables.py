@@ -1,0 +1,42 @@
+"""Tables of pages: docs/ has what the package says of refusals, options and flags."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from graph_opt.config.schema import FIELDS
+from tools.docs.pages import DOCS
+from tools.docs.tables import commands, with_tables
+
+
+@pytest.mark.parametrize("path", sorted(DOCS.glob("*.md")), ids=lambda path: str(path.stem))
+def test_a_page_has_the_tables_that_are_written(path: Path) -> None:
+    page = path.read_text("utf-8")
+    assert with_tables(page) == page, "python -m tools.docs.tables writes it anew"
+
+
+def test_every_command_has_a_table_of_its_flags() -> None:
+    page = (DOCS / "command-line.md").read_text("utf-8")
+    tables = " ".join(re.findall(r"<!-- flags of (.*?)(?: but .*)? -->", page))
+    assert sorted(tables.split()) == sorted(commands())
+
+
+def test_every_option_has_a_row() -> None:
+    page = (DOCS / "options.md").read_text("utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| (\d+) \|", page, flags=re.MULTILINE)
+    assert sorted(rows) == sorted((field.name, str(field.number)) for field in FIELDS)
+
+
+def test_rows_are_those_of_the_package() -> None:
+    page = "<!-- {} -->\n| head |\n|---|\n{}\n<!-- end -->\n"
+    written = with_tables(page.format("flags of cluster but run check", "| old |"))
+    assert "| `--gbit G` |" in written
+    assert "--no-chief" not in written and "| old |" not in written
+    options = "options of SmartStageOptions"
+    written = with_tables(page.format(options, "| `capacity` | 7 | bool | As is |"))
+    assert "| `capacity` | 1001 | int32, 2 | As is |" in written
+    with pytest.raises(KeyError):
+        with_tables(page.format(options, "| `lost` | 7 | bool | As is |"))

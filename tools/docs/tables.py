@@ -1,0 +1,113 @@
+"""Tables of pages that are made from the package: `python -m tools.docs.tables` writes them anew.
+
+A comment in front of a table says of what it is made. `refusals` has a row for each code, and
+`flags of check but run` the flags of a command, as `--help` describes them, without those that
+another command has, too. `options of OptimizerOptions` fills in numbers, types and defaults; which
+rows there are, and what else is in them, is written on the page.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from typing import Any, Callable, Dict, List, Mapping, Sequence
+
+from graph_opt.cli.arguments import parser
+from graph_opt.config.schema import FIELDS, NewField
+from tools.docs.pages import DOCS, REPOSITORY
+
+REFUSALS = REPOSITORY / "graph_opt" / "reporting" / "refusals.txt"
+_MARKED = re.compile(
+    r"(?<=<!-- )(refusals|flags|options)(?: of (.*?))?( -->\n.*\n.*\n)((?:\|.*\n)+)(?=<!-- end -->)"
+)
+_ROW = re.compile(r"\| `(\w+)` \|[^|]*\|[^|]*\|(.*)")
+_CODE = re.compile(
+    r"(?<![^\s(])(--[a-z][\w-]*|\.?[\w/]+[._=(][\w./=]*\w(?:\(\w+\)[\w.()]*)?|\.[a-z]+"
+    r"|\w+\(\.\.\.\))(?=[\s,;:.)]|$)"
+)
+
+
+def main() -> None:
+    """Writes the tables of all pages in docs/."""
+    for path in sorted(DOCS.glob("*.md")):
+        path.write_text(with_tables(path.read_text("utf-8")), encoding="utf-8")
+
+
+def with_tables(page: str) -> str:
+    """The text of a page with the rows of its tables as the package has them.
+
+    Raises:
+      KeyError: A table has a row of an option, or is of a command, that is not there.
+    """
+
+    def written(found: Any) -> str:
+        kind, of, head, rows = found.groups()
+        named = " of ".join([kind, of] if of else [kind])
+        return named + head + "".join(row + "\n" for row in _ROWS[kind](of, rows.splitlines()))
+
+    return _MARKED.sub(written, page)
+
+
+def _refusals(_: str, rows: Sequence[str]) -> Sequence[str]:
+    return REFUSALS.read_text("utf-8").splitlines()
+
+
+def _flags(of: str, rows: Sequence[str]) -> Sequence[str]:
+    of_command = {name: _rows_of_flags(command) for name, command in commands().items()}
+    named, _, others = of.partition(" but ")
+    known = [row for name in others.split() for row in of_command[name]]
+    found = [row for name in named.split() for row in of_command[name]]
+    return [row for row in dict.fromkeys(found) if row not in known]
+
+
+def commands() -> Mapping[str, argparse.ArgumentParser]:
+    """The parser of each command of `graph-opt`, by its name."""
+    (named,) = [action.choices for action in _arguments(parser()) if action.dest == "command"]
+    assert isinstance(named, Mapping)
+    return named
+
+
+def _rows_of_flags(command: argparse.ArgumentParser) -> List[str]:
+    flags = [action for action in _arguments(command) if action.option_strings]
+    return [_row_of_flag(action) for action in flags if action.dest != "help"]
+
+
+def _arguments(of: argparse.ArgumentParser) -> List[argparse.Action]:
+    """What a parser describes, which only a formatter of its help is given."""
+    found = []
+
+    class Listing(argparse.HelpFormatter):
+        def add_argument(self, action: argparse.Action) -> None:
+            found.append(action)
+
+    of.formatter_class = Listing
+    of.format_help()
+    return found
+
+
+def _row_of_flag(action: argparse.Action) -> str:
+    value = action.metavar or ("{{{}}}".format(",".join(action.choices)) if action.choices else "")
+    flags = ["`{}`".format(" ".join([flag, str(value)]).strip()) for flag in action.option_strings]
+    return "| {} | {} |".format(", ".join(flags), _CODE.sub(r"`\1`", action.help or ""))
+
+
+def _options(of: str, rows: Sequence[str]) -> Sequence[str]:
+    fields = {field.name: field for field in FIELDS if field.message == of}
+    return [_ROW.sub(lambda row: _row_of_option(fields[row[1]], row[2]), row) for row in rows]
+
+
+def _row_of_option(field: NewField, rest: str) -> str:
+    """A row with what else the page says of the option."""
+    kind = ("repeated " if field.repeated else "") + (field.kind if field.is_scalar else "message")
+    words = ", ".join([kind, field.default] if field.default else [kind])
+    return "| `{}` | {} | {} |{}".format(field.name, field.number, words, rest)
+
+
+_ROWS: Dict[str, Callable[[str, Sequence[str]], Sequence[str]]] = {
+    "refusals": _refusals,
+    "flags": _flags,
+    "options": _options,
+}
+
+if __name__ == "__main__":
+    main()
