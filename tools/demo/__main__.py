@@ -23,8 +23,8 @@ from tools.bench.cluster.loopback import Cluster, start_cluster
 from tools.bench.cluster.processes import ProcessEnded
 from tools.bench.training import flags as shared_flags
 from tools.bench.training.command import EXIT_FAILED, EXIT_INTERRUPTED, clear_message
-from tools.bench.training.contenders import Contender, Setting, open_halves, open_trainer
-from tools.bench.training.measurement import Schedule, Turns, figures, run_in_turns
+from tools.bench.training.contenders import Contender, Setting, Turns, open_halves, open_trainer
+from tools.bench.training.measurement import figures
 from tools.bench.training.sessions import (
     ASYNC,
     BOTH,
@@ -33,6 +33,7 @@ from tools.bench.training.sessions import (
     STOCK,
     SessionOptions,
 )
+from tools.bench.turns import Schedule, run_in_turns
 from tools.bench.workloads.dlrm.workload import add_flags, workload_from_flags
 from tools.bench.workloads.scoring import Score, evaluate
 from tools.bench.workloads.workload import TrainingGraph, training_graph
@@ -189,8 +190,8 @@ def _in_turns(title: str, contenders: Sequence[Contender], schedule: Schedule) -
     steps_each = schedule.warm_up + schedule.rounds * (schedule.settle + schedule.steps)
     with tqdm.tqdm(total=steps_each * len(contenders), unit="step", mininterval=0.5) as bar:
 
-        def before_turn(contender: Contender, round_: int) -> None:
-            bar.set_description(f"{title}, {contender.name} {round_ + 1}/{schedule.rounds}")
+        def before_turn(name: str, round_: int) -> None:
+            bar.set_description(f"{title}, {name} {round_ + 1}/{schedule.rounds}")
 
         bar.set_description(f"{title}, warm-up")
         counted = [_counted(contender, bar) for contender in contenders]

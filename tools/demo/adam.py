@@ -16,10 +16,9 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tools.bench.cluster.loopback import Cluster
-from tools.bench.training.contenders import Contender, Setting, open_trainer
-from tools.bench.training.measurement import Schedule, Turns
+from tools.bench.training.contenders import Contender, Setting, Turns, open_trainer
 from tools.bench.training.sessions import DEFERRED, STOCK
-from tools.bench.turns import ratios
+from tools.bench.turns import Schedule, ratios
 from tools.bench.workloads.scoring import Score, evaluate
 from tools.bench.workloads.workload import TrainingGraph, training_graph
 

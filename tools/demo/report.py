@@ -8,8 +8,8 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 import tensorflow.compat.v1 as tf
 
 from tools.bench.cluster.processes import available_cores
-from tools.bench.training.contenders import LOOKUPS_ALONE, MAIN_ALONE, Turn
-from tools.bench.training.measurement import Figures, Turns
+from tools.bench.training.contenders import LOOKUPS_ALONE, MAIN_ALONE, Turn, Turns
+from tools.bench.training.measurement import Figures
 from tools.bench.training.sessions import ASYNC, BOTH, MODES, STOCK
 from tools.bench.workloads.scoring import Score
 from tools.demo.timeline import INPUT_STAGE_ENDING, Panel

@@ -23,7 +23,7 @@ from tools.bench.training.contenders import (
     open_trainer,
 )
 from tools.bench.training.floor import lookups_alone
-from tools.bench.training.measurement import Schedule, figures, measure, run_in_turns
+from tools.bench.training.measurement import figures, measure
 from tools.bench.training.sessions import (
     ASYNC,
     BOTH,
@@ -33,6 +33,7 @@ from tools.bench.training.sessions import (
     Prefetching,
     SessionOptions,
 )
+from tools.bench.turns import Schedule, run_in_turns
 from tools.bench.workloads.wide import model
 from tools.bench.workloads.wide.data import DataOptions
 from tools.bench.workloads.wide.workload import wide_workload

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tools.bench.training.contenders import Setting
-from tools.bench.training.measurement import Schedule, run_in_turns
 from tools.bench.training.sessions import DEFERRED, STOCK
+from tools.bench.turns import Schedule, run_in_turns
 from tools.bench.workloads.wide import model
 from tools.bench.workloads.wide.data import DataOptions
 from tools.bench.workloads.wide.workload import wide_workload

@@ -10,7 +10,7 @@ import numpy as np
 from tools.bench.adam.scenarios import GROWTH, Scenario
 from tools.bench.adam.traffic import Traffic
 from tools.bench.records import Goal, Outcome, Record, from_runs
-from tools.bench.training.measurement import Turns
+from tools.bench.training.contenders import Turns
 from tools.bench.training.sessions import ADAM_MODES, DEFERRED, LAZY, STOCK
 from tools.bench.turns import ratios
 

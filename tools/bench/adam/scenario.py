@@ -9,7 +9,7 @@ import argparse
 import contextlib
 import json
 from pathlib import Path
-from typing import Iterator, List, NamedTuple, Optional, Sequence
+from typing import Iterator, List, Optional, Sequence
 
 import tensorflow.compat.v1 as tf
 
@@ -22,21 +22,14 @@ from tools.bench.cluster.loopback import start_cluster
 from tools.bench.records import Outcome
 from tools.bench.training.contenders import Contender, Setting, open_trainer
 from tools.bench.training.sessions import ADAM_MODES, STOCK
-from tools.bench.training.timed_turns import run_in_timed_turns
+from tools.bench.turns import TimedSchedule, run_in_timed_turns
 from tools.bench.workloads.workload import Learning, training_graph
 
 LEARNING = Learning("adam", 0.001)
 
 
-class Effort(NamedTuple):
-    """Turns of each mode, and about how long each takes."""
-
-    rounds: int
-    seconds: float
-
-
-FULL = Effort(rounds=7, seconds=0.4)
-QUICK = Effort(rounds=2, seconds=0.0)
+FULL = TimedSchedule(rounds=7, seconds=0.4)
+QUICK = TimedSchedule(rounds=2, seconds=0.0)
 
 
 def measure(scenario: Scenario, quick: bool = False, modes: Sequence[str] = ADAM_MODES) -> Outcome:
@@ -50,14 +43,16 @@ def measure(scenario: Scenario, quick: bool = False, modes: Sequence[str] = ADAM
     Raises:
         RuntimeError: graph_opt has not fused all updates, so that there is nothing to measure.
     """
-    effort = QUICK if quick else FULL
     memory = MemoryCopy()
     bytes_per_s: List[float] = []
     rows = rows_per_step(scenario.model(quick))
+
+    def before_turn(_: str, round_: int) -> None:
+        if round_ == len(bytes_per_s):
+            bytes_per_s.append(memory.bytes_per_s())
+
     with _open_contenders(scenario, quick, modes) as contenders:
-        turns = run_in_timed_turns(
-            contenders, *effort, before_round=lambda: bytes_per_s.append(memory.bytes_per_s())
-        )
+        turns = run_in_timed_turns(contenders, QUICK if quick else FULL, before_turn)
     return outcome_of(scenario, turns, Traffic(rows, scenario.tables, bytes_per_s))
 
 

@@ -3,35 +3,15 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence
+from typing import List
 
 import tensorflow.compat.v1 as tf
 
 from tools.bench.collectives.modes import AHEAD
 from tools.bench.training.contenders import Contender
-from tools.bench.training.measurement import Turns
 
-LEAST_STEPS = 2
-MOST_STEPS = 200
-_SETTLING_SHARE = 5  # one untimed step for so many timed ones
 _LOOK_SECONDS = 0.005
 _CALM_SECONDS = 0.05
-
-Tell = Callable[[str, int, int], Any]
-
-
-class Schedule(NamedTuple):
-    """How often and how long contenders run.
-
-    Attributes:
-        rounds: turns of each.
-        seconds: about how long a turn takes on the first rank.
-        steps: how many steps a turn has; None: as many as the seconds allow.
-    """
-
-    rounds: int
-    seconds: float
-    steps: Optional[int] = None
 
 
 class Ranks:
@@ -52,67 +32,18 @@ class Ranks:
         """The number that the first rank gives, on all ranks; waits for all of them."""
         return int(self._session.run(self._said, {self._given: number}))
 
+    def let_rest(self, contender: Contender) -> None:
+        """Waits until what runs ahead has filled its buffers on all ranks.
 
-def run_together(
-    contenders: Sequence[Contender], ranks: Ranks, schedule: Schedule, tell: Tell
-) -> Turns:
-    """Runs the contenders in turns on all ranks, after a warm-up of each.
-
-    The order is turned round in every other round: see `training/timed_turns.py`.
-
-    Args:
-        contenders: the same on all ranks.
-        ranks: all of them.
-        schedule: how often and how long each has its turn.
-        tell: told a contender, a turn, and how many there are, before each turn.
-
-    Returns:
-        The timed turns of each contender on this rank, by name.
-    """
-    total = len(contenders) * (schedule.rounds + 1)
-    steps: Dict[str, int] = {}
-    for number, contender in enumerate(contenders):
-        tell(contender.name, number, total)
-        steps[contender.name] = _warmed_up(contender, ranks, schedule)
-    turns: Turns = {contender.name: [] for contender in contenders}
-    for round_ in range(schedule.rounds):
-        order = contenders if round_ % 2 == 0 else list(reversed(contenders))
-        for place, contender in enumerate(order):
-            tell(contender.name, len(contenders) * (round_ + 1) + place, total)
-            settling = steps[contender.name] // _SETTLING_SHARE
-            if settling:
-                contender.run(settling)
-            turns[contender.name].append(contender.run(steps[contender.name]))
-            _come_to_rest(contender, ranks)
-    return turns
-
-
-def _warmed_up(contender: Contender, ranks: Ranks, schedule: Schedule) -> int:
-    """Steps of a turn; the first steps also prepare the graph, and so tell nothing."""
-    contender.run(1)
-    if schedule.steps:
-        contender.run(schedule.steps)
-        _come_to_rest(contender, ranks)
-        return schedule.steps
-    fits = ranks.first_says(int(schedule.seconds / contender.run(1).seconds_per_step))
-    if fits > LEAST_STEPS:
-        timed = contender.run(min(fits, MOST_STEPS))
-        fits = int(schedule.seconds / timed.seconds_per_step)
-    _come_to_rest(contender, ranks)
-    return min(max(ranks.first_says(fits), LEAST_STEPS), MOST_STEPS)
-
-
-def _come_to_rest(contender: Contender, ranks: Ranks) -> None:
-    """Waits until what runs ahead has filled its buffers on all ranks.
-
-    Its messages would slow down the next contender, and meet those of its own under their names.
-    """
-    if contender.name in AHEAD:
-        before: List[int] = []
-        while True:
-            now = [counters["put_count"] for counters in contender.counters().values()]
-            if now == before:
-                break
-            before = now
-            time.sleep(_LOOK_SECONDS if not before else _CALM_SECONDS)
-    ranks.first_says(0)
+        Its messages would slow down the next contender, and meet those of its own under their
+        names.
+        """
+        if contender.name in AHEAD:
+            before: List[int] = []
+            while True:
+                now = [counters["put_count"] for counters in contender.counters().values()]
+                if now == before:
+                    break
+                before = now
+                time.sleep(_LOOK_SECONDS if not before else _CALM_SECONDS)
+        self.first_says(0)

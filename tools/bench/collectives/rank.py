@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import json
 import statistics
 from pathlib import Path
@@ -20,7 +21,7 @@ import tensorflow.compat.v1 as tf
 from tools.bench.cluster.loopback import Cluster
 from tools.bench.collectives.floor import exchange_alone
 from tools.bench.collectives.graphs import RankGraph, rank_graph
-from tools.bench.collectives.lockstep import Ranks, Schedule, run_together
+from tools.bench.collectives.lockstep import Ranks
 from tools.bench.collectives.modes import SESSION_MODES, SHARDED
 from tools.bench.collectives.settings import Setting, add_flags, setting_from_flags
 from tools.bench.collectives.traffic import (
@@ -33,6 +34,7 @@ from tools.bench.collectives.traffic import (
 from tools.bench.training.contenders import Contender, open_trainer
 from tools.bench.training.contenders import Setting as TrainerSetting
 from tools.bench.training.sessions import STOCK
+from tools.bench.turns import TimedSchedule, run_in_timed_turns
 
 PROGRESS = "progress"
 _COUNTED_STEPS = 4
@@ -67,11 +69,13 @@ def _measure(setting: Setting, folder: Optional[Path]) -> Dict[str, Any]:
         divided = next((each for each in trained if each.mode == SHARDED), None)
         if divided is not None and setting.with_floor:
             contenders.append(exchange_alone(divided.sent_by_tables, divided.dense, ranks.size))
-        turns = run_together(
+        total, done = len(contenders) * (setting.rounds + 1), itertools.count()
+        turns = run_in_timed_turns(
             contenders,
-            ranks,
-            Schedule(setting.rounds, setting.seconds, setting.steps),
-            lambda name, done, of: _tell(ranks, name, done, of),
+            TimedSchedule(setting.rounds, setting.seconds, setting.steps),
+            lambda name, _: _tell(ranks, name, next(done), total),
+            ranks.first_says,
+            ranks.let_rest,
         )
         if folder is not None:
             for each in trained:

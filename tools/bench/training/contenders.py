@@ -70,6 +70,9 @@ class Turn(NamedTuple):
         return sum(self.cpu_seconds.values()) / self.steps
 
 
+Turns = Dict[str, List[Turn]]
+
+
 class Contender(NamedTuple):
     """Something that runs steps.
 

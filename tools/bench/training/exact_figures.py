@@ -15,9 +15,8 @@ import numpy as np
 from tools.bench.records import Absent, Goal, Outcome, Record, from_runs
 from tools.bench.training.contenders import Contender, Turn
 from tools.bench.training.contests import NEVER_BELOW, Scenario
-from tools.bench.training.measurement import Schedule
 from tools.bench.training.sessions import BOTH, EXACT, FUSED
-from tools.bench.turns import ratios
+from tools.bench.turns import Schedule, ratios
 
 _MOST_OF_THE_GAIN = Goal(">=", 0.8)
 _GOALS = {1.0: _MOST_OF_THE_GAIN, 3.0: _MOST_OF_THE_GAIN}  # by milliseconds to a server

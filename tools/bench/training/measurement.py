@@ -12,7 +12,7 @@ import contextlib
 import json
 import statistics
 import sys
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence
+from typing import Any, Dict, NamedTuple, Optional, Sequence
 
 import tensorflow.compat.v1 as tf
 
@@ -26,34 +26,15 @@ from tools.bench.training.contenders import (
     MAIN_ALONE,
     Contender,
     Setting,
-    Turn,
+    Turns,
     open_halves,
     open_trainer,
 )
 from tools.bench.training.sessions import ASYNC, SERVER_MODES, STOCK
+from tools.bench.turns import Schedule, run_in_turns
 from tools.bench.workloads.workload import training_graph
 
-STEPS = 100
 MILLISECONDS = 1000.0
-
-Turns = Dict[str, List[Turn]]
-
-
-class Schedule(NamedTuple):
-    """How often and how long the contenders run.
-
-    Attributes:
-      rounds: turns of each contender.
-      steps: timed steps of a turn.
-      warm_up: untimed steps of each contender before the first round.
-      settle: untimed steps before each turn: they use up what was prefetched while the others
-        had their turns, and let the threads of the one before come to rest.
-    """
-
-    rounds: int = 5
-    steps: int = STEPS
-    warm_up: int = 30
-    settle: int = 10
 
 
 class Figures(NamedTuple):
@@ -72,34 +53,6 @@ class Figures(NamedTuple):
     ratios_to_stock: Dict[str, float]
     floor: Optional[float]
     overlap_efficiency: Optional[float]
-
-
-def run_in_turns(
-    contenders: Sequence[Contender],
-    schedule: Schedule,
-    before_turn: Callable[[Contender, int], None] = lambda contender, round_: None,
-) -> Turns:
-    """Runs the contenders A B A B ..., after a warm-up of each.
-
-    Args:
-      contenders: open contenders.
-      schedule: how often and how long.
-      before_turn: told the contender and the round before each turn (for progress bars).
-
-    Returns:
-      The timed turns of each contender, by name.
-    """
-    turns: Turns = {contender.name: [] for contender in contenders}
-    for contender in contenders:
-        if schedule.warm_up:
-            contender.run(schedule.warm_up)
-    for round_ in range(schedule.rounds):
-        for contender in contenders:
-            before_turn(contender, round_)
-            if schedule.settle:
-                contender.run(schedule.settle)
-            turns[contender.name].append(contender.run(schedule.steps))
-    return turns
 
 
 def figures(turns: Turns, cores: Optional[int] = None) -> Figures:
@@ -200,7 +153,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     parser.add_argument("--rounds", type=positive, default=defaults.rounds)
     parser.add_argument("--warm-up", type=count, default=defaults.warm_up)
     parser.add_argument("--settle", type=count, default=defaults.settle)
-    shared_flags.add_training_flags(parser, steps=STEPS)
+    shared_flags.add_training_flags(parser, steps=defaults.steps)
     given = parser.parse_args(arguments)
     tf.logging.set_verbosity(tf.logging.ERROR)
     tf.disable_v2_behavior()

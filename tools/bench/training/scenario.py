@@ -22,10 +22,10 @@ from tools.bench.training.contenders import Contender, open_halves, open_trainer
 from tools.bench.training.contests import CONTESTS, Contest, Scenario
 from tools.bench.training.exact_figures import conflicting_rows_share, exact_outcome
 from tools.bench.training.figures import outcome_of
-from tools.bench.training.measurement import Schedule, run_in_turns
 from tools.bench.training.other_worker import start_other_worker
 from tools.bench.training.sessions import EXACT
 from tools.bench.training.settings import setting_of
+from tools.bench.turns import Schedule, run_in_turns
 from tools.bench.workloads.measured import WORKLOADS
 from tools.bench.workloads.workload import training_graph
 
