@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from tools.bench.adam.chart import adam_chart
+from tools.bench.pages import place
 from tools.bench.records import Outcome, Record
 from tools.bench.scaling.chart import scaling_chart
 from tools.bench.training.chart_style import COLOURS, FLOOR_COLOUR, WORKLOADS
@@ -52,11 +53,7 @@ class Case(NamedTuple):
     @property
     def tables(self) -> str:
         """Where the tables are."""
-        if self.delay_ms is None:
-            return "in the process"
-        if not self.delay_ms:
-            return "on a server"
-        return "on a server {:g} ms away".format(self.delay_ms)
+        return "on a server" if self.delay_ms == 0.0 else place(self.delay_ms)
 
 
 def cases(outcome: Outcome) -> List[Case]:
@@ -74,10 +71,7 @@ def cases(outcome: Outcome) -> List[Case]:
 
 def figure_of(outcome: Outcome, case: Case, figure: str, mode: str) -> Optional[Record]:
     """The one record with this figure of a mode; None where it was not measured."""
-    for record in outcome.records:
-        if (record.figure, record.mode) == (figure, mode) and _case(record) == case:
-            return record
-    return None
+    return outcome.find(figure, case.workload, mode, delay_ms=case.delay_ms)
 
 
 def ratio_at_best(outcome: Outcome, case: Case) -> Optional[float]:

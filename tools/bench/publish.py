@@ -21,6 +21,7 @@ from tools.bench.charts import Case, cases, figure_of, ratio_at_best
 from tools.bench.collectives import page as collectives_page
 from tools.bench.deeprec import page as deeprec_page
 from tools.bench.dynamic_tables import page as dynamic_page
+from tools.bench.pages import head, row, words
 from tools.bench.records import Outcome
 from tools.bench.scaling import page as scaling_page
 from tools.bench.server_scaling import page as server_scaling_page
@@ -34,9 +35,8 @@ README = Path("README.md")
 PUBLISHED = Path("docs/benchmarks")
 MEASURED = Path("build/bench")
 _MARKED = re.compile(r"<!-- (\w+)\.json -->\n.*?<!-- end -->", re.DOTALL)
-_HEAD = (
-    "| model | its tables | TensorFlow alone | graph_opt | times as fast | the machine allows |",
-    "|---|---|---|---|---|---|",
+_HEAD = head(
+    "model", "its tables", "TensorFlow alone", "graph_opt", "times as fast", "the machine allows"
 )
 
 
@@ -105,20 +105,24 @@ def conditions(machine: Dict[str, Any]) -> str:
 
 
 def _rows(outcome: Outcome) -> Sequence[str]:
-    rows = (_row(outcome, case) for case in cases(outcome))
-    return [row for row in rows if row is not None]
+    lines = (_row(outcome, case) for case in cases(outcome))
+    return [line for line in lines if line]
 
 
-def _row(outcome: Outcome, case: Case) -> Optional[str]:
-    stock = figure_of(outcome, case, "steps_per_s", STOCK)
-    both = figure_of(outcome, case, "steps_per_s", BOTH)
-    ratio = figure_of(outcome, case, "ratio_to_stock", BOTH)
+def _row(outcome: Outcome, case: Case) -> str:
+    found = [
+        figure_of(outcome, case, figure, mode)
+        for figure, mode in (
+            ("steps_per_s", STOCK),
+            ("steps_per_s", BOTH),
+            ("ratio_to_stock", BOTH),
+        )
+    ]
     best = ratio_at_best(outcome, case)
-    if stock is None or both is None or ratio is None or best is None:
-        return None
-    return "| {} | {} | {:.3g} steps/s | {:.3g} steps/s | **{:.2f}** | {:.1f} |".format(
-        case.model, case.tables, stock.value, both.value, ratio.value, best
-    )
+    if None in found or best is None:
+        return ""
+    figures = map(words, ("{:.3g} steps/s", "{:.3g} steps/s", "**{:.2f}**"), found)
+    return row(case.model, case.tables, *figures, "{:.1f}".format(best))
 
 
 _TABLES: Dict[str, Tuple[Sequence[str], Callable[[Outcome], Sequence[str]]]] = {

@@ -124,13 +124,18 @@ class Outcome:
     def __add__(self, other: Outcome) -> Outcome:
         return Outcome(self.records + other.records, self.absent + other.absent)
 
-    def value(self, figure: str, workload: str, mode: str, **params: Any) -> Optional[float]:
-        """The value of the first such figure that has these params, among others; None if none."""
+    def find(self, figure: str, workload: str, mode: str, **params: Any) -> Optional[Record]:
+        """The first such record that has these params, among others; None stands for none."""
         for record in self.records:
             if (record.figure, record.workload, record.mode) == (figure, workload, mode):
-                if params.items() <= record.params.items():
-                    return record.value
+                if all(record.params.get(name) == value for name, value in params.items()):
+                    return record
         return None
+
+    def value(self, figure: str, workload: str, mode: str, **params: Any) -> Optional[float]:
+        """The value of the record that `find` gives."""
+        found = self.find(figure, workload, mode, **params)
+        return None if found is None else found.value
 
     def to_dict(self) -> Dict[str, Any]:
         """Plain dicts and lists; `absent` only where something is."""

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from typing import List, Optional
 
+from tools.bench.pages import head, row, words
 from tools.bench.records import Outcome, Record
 from tools.bench.training.chart_style import WORKLOADS
 from tools.bench.training.sessions import ASYNC, BOTH
 
-HEAD = (
-    "| model | its lookups | what | takes, of a step | ids read again |",
-    "|---|---|---|---|---|",
-)
+HEAD = head("model", "its lookups", "what", "takes, of a step", "ids read again")
 _MODES = {ASYNC: "run ahead", BOTH: "fused and run ahead"}
 
 
 def rows(outcome: Outcome) -> List[str]:
     """A row for the samples of each model and way, and for each limit."""
     found = [_row(outcome, record) for record in outcome.records]
-    return [row for row in found if row is not None]
+    return [line for line in found if line is not None]
 
 
 def _row(outcome: Outcome, record: Record) -> Optional[str]:
@@ -33,13 +31,11 @@ def _row(outcome: Outcome, record: Record) -> Optional[str]:
 
 
 def _line(record: Record, what: str, share: float, again: str) -> str:
-    model, share = WORKLOADS[record.workload], round(share, 3) + 0.0  # without a sign of zero
-    return "| {} | {} | {} | {:.1%} | {} |".format(model, _MODES[record.mode], what, share, again)
+    share = round(share, 3) + 0.0  # without a sign of zero
+    model, mode = WORKLOADS[record.workload], _MODES[record.mode]
+    return row(model, mode, what, "{:.1%}".format(share), again)
 
 
 def _read_again(outcome: Outcome, limited: Record) -> str:
-    for record in outcome.records:
-        same = (record.workload, record.params) == (limited.workload, limited.params)
-        if record.figure == "conflicting_rows_share" and same:
-            return "{:.1%}".format(record.value)
-    return "all, by the step"
+    share = outcome.find("conflicting_rows_share", limited.workload, limited.mode, **limited.params)
+    return words("{:.1%}", share) or "all, by the step"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Dict, List, NamedTuple, Optional, Tuple
+from typing import List, Optional
 
 from tools.bench.accuracy.figures import GROUPS
+from tools.bench.pages import head, row, words
 from tools.bench.records import Outcome, Record
 from tools.bench.training.sessions import BOTH, EXACT, STOCK
 
@@ -13,59 +14,51 @@ _DECIMALS = 4
 _WORDS = {STOCK: "TensorFlow alone", BOTH: "run ahead", EXACT: "run ahead, exact"}
 
 
-class Trained(NamedTuple):
-    """A way in which a data set was trained on."""
-
-    case: str
-    mode: str
-    capacity: Optional[int]
-
-
-Figure = Tuple[str, Optional[int]]  # and the least number of updates of a group
-
-
 def _title(first: int, last: Optional[int]) -> str:
     if last is None:
         return "more"
     return str(first) if first == last else "{} to {}".format(first, last)
 
 
-HEAD = (
-    "| rows | how | `capacity` | AUC | beside TensorFlow alone | missed {} | on average "
-    "| relative L2 |".format(" | ".join(_title(*group) for group in GROUPS)),
-    "|---|---|---|---|---|{}---|---|".format("---|" * len(GROUPS)),
+HEAD = head(
+    "rows",
+    "how",
+    "`capacity`",
+    "AUC",
+    "beside TensorFlow alone",
+    "missed " + _title(*GROUPS[0]),
+    *(_title(*group) for group in GROUPS[1:]),
+    "on average",
+    "relative L2",
 )
 
 
 def rows(outcome: Outcome) -> List[str]:
     """A row for each data set and way."""
-    found: Dict[Trained, Dict[Figure, Record]] = {}
-    for each in outcome.records:
-        way = Trained(each.workload, each.mode, each.params.get("capacity"))
-        found.setdefault(way, {})[(each.figure, each.params.get("first"))] = each
-    return [_row(way, figures) for way, figures in found.items()]
+    ways = ((each.workload, each.mode, each.params.get("capacity")) for each in outcome.records)
+    return [_row(outcome, *way) for way in dict.fromkeys(ways)]
 
 
-def _row(way: Trained, figures: Dict[Figure, Record]) -> str:
-    cells = [_CASES[way.case], _WORDS[way.mode], str(way.capacity or "")]
-    cells.append(_spread(figures, "auc", "{:.4f}"))
-    cells.append(_spread(figures, "auc_beside_stock", "{:+.4f}"))
-    cells += [_text(figures, ("rows_missing", first), "{:.1%}") for first, _ in GROUPS]
-    cells.append(_text(figures, ("missed_updates", None), "{:.2f}"))
-    cells.append(_text(figures, ("relative_l2", None), "{:.2g}"))
-    return "| {} |".format(" | ".join(cells))
+def _row(outcome: Outcome, case: str, mode: str, capacity: Optional[int]) -> str:
+    def found(figure: str, first: Optional[int] = None) -> Optional[Record]:
+        return outcome.find(figure, case, mode, capacity=capacity, first=first)
+
+    return row(
+        _CASES[case],
+        _WORDS[mode],
+        capacity or "",
+        _spread("{:.4f}", found("auc")),
+        _spread("{:+.4f}", found("auc_beside_stock")),
+        *(words("{:.1%}", found("rows_missing", first)) for first, _ in GROUPS),
+        words("{:.2f}", found("missed_updates")),
+        words("{:.2g}", found("relative_l2")),
+    )
 
 
-def _spread(figures: Dict[Figure, Record], figure: str, form: str) -> str:
+def _spread(form: str, record: Optional[Record]) -> str:
     """The median of the seeds, and the least and the most of them."""
-    record = figures.get((figure, None))
     if record is None:
         return ""
     numbers = (record.value, min(record.runs), max(record.runs))
     rounded = (round(number, _DECIMALS) + 0.0 for number in numbers)  # without a sign of zero
     return "{} ({} to {})".format(*map(form.format, rounded))
-
-
-def _text(figures: Dict[Figure, Record], key: Figure, form: str) -> str:
-    record = figures.get(key)
-    return "" if record is None else form.format(record.value)

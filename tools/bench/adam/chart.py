@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Optional, Tuple
 
+from tools.bench import pages
 from tools.bench.records import Outcome, Record
+from tools.bench.training.chart_style import WORKLOADS, without_frame
 from tools.bench.training.sessions import DEFERRED, LAZY, STOCK
 
 # Names, colours and line styles; the colours stand out from white and from black.
@@ -13,7 +15,7 @@ MODES: Dict[str, Tuple[str, str, str]] = {
     DEFERRED: ("graph_opt, the same results", "#218bff", "-"),
     LAZY: ("graph_opt, lazy", "#bf8700", ":"),
 }
-MODELS = {"dlrm": "DLRM", "wide": "wide"}
+_MODELS = ("dlrm", "wide")
 _FIGURE = "steps_per_s"
 _INCHES = (3.8, 2.5)  # of a panel
 Place = Optional[float]
@@ -24,7 +26,7 @@ def adam_chart(outcome: Outcome) -> Any:
     from matplotlib.figure import Figure
 
     places: List[Place] = sorted({_place(each) for each in _rates(outcome)}, key=_nearness)
-    models = [name for name in MODELS if any(each.workload == name for each in _rates(outcome))]
+    models = [name for name in _MODELS if any(each.workload == name for each in _rates(outcome))]
     size = (_INCHES[0] * len(models), _INCHES[1] * len(places) + 0.4)
     figure = Figure(figsize=size, layout="constrained")
     panels = figure.subplots(len(places), len(models), sharex=True, squeeze=False)
@@ -54,7 +56,7 @@ def _draw(axis: Any, outcome: Outcome, model: str, place: Place) -> None:
             for x, y in zip(rows, rates):
                 below = dict(textcoords="offset points", xytext=(0, -13), ha="center", fontsize=8)
                 axis.annotate("{:.3g}".format(y), (x, y), **below)
-    axis.set_title("{}, tables {}".format(MODELS[model], _words(place)), fontsize=9)
+    axis.set_title("{}, tables {}".format(WORKLOADS[model], pages.place(place)), fontsize=9)
     axis.set_xscale("log")
     axis.set_yscale("log")
     axis.margins(x=0.12, y=0.2)
@@ -66,10 +68,7 @@ def _draw(axis: Any, outcome: Outcome, model: str, place: Place) -> None:
     axis.set_xlabel("rows of a table", fontsize=8)
     axis.set_ylabel("steps a second", fontsize=8)
     axis.label_outer()
-    for side in ("top", "right"):
-        axis.spines[side].set_visible(False)
-    for side in ("left", "bottom"):
-        axis.spines[side].set_color(MODES[STOCK][1])
+    without_frame(axis)
 
 
 def _rates(outcome: Outcome) -> List[Record]:
@@ -82,7 +81,3 @@ def _place(record: Record) -> Place:
 
 def _nearness(place: Place) -> float:
     return -1.0 if place is None else place
-
-
-def _words(place: Place) -> str:
-    return "in the process" if place is None else "on a server {:g} ms away".format(place)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Dict, List, Optional, Tuple
+from typing import List, Optional
 
 from tools.bench.collectives.modes import (
     BOTH,
@@ -15,14 +15,14 @@ from tools.bench.collectives.modes import (
     SHARDED,
     THEIR_DE,
 )
-from tools.bench.records import Outcome
+from tools.bench.pages import head, row, words
+from tools.bench.records import Outcome, Record
+from tools.bench.training.chart_style import WORKLOADS
 from tools.bench.workloads.wide.data import ZIPF_EXPONENT
 
-HEAD = (
-    "| model | how | steps/s | times Horovod | CPU | messages | bytes | the machine allows |",
-    "|---|---|---|---|---|---|---|---|",
+HEAD = head(
+    "model", "how", "steps/s", "times Horovod", "CPU", "messages", "bytes", "the machine allows"
 )
-_MODELS = {"wide": "wide", "dlrm": "DLRM"}
 _WORDS = {
     HOROVOD: "Horovod, every rank has all tables",
     HOROVOD_DENSE: "the same, `sparse_as_dense`",
@@ -34,36 +34,36 @@ _WORDS = {
     OURS_DE: "`DistributedEmbedding` of graph_opt",
     OURS_DE_FUSED: "the same, fused",
 }
+_ZIPFS = (None, ZIPF_EXPONENT)
 _MEGA = 1e6
 _MILLI = 1e3
-Values = Dict[Tuple[str, str, str], Tuple[float, Optional[float]]]
 
 
 def rows(outcome: Outcome) -> List[str]:
     """A row for each model and mode that was timed."""
-    found: Values = {
-        (each.workload, each.mode, each.figure): (each.value, each.floor)
-        for each in outcome.records
-        if each.params.get("zipf", ZIPF_EXPONENT) == ZIPF_EXPONENT
-    }
-    lines = (_row(found, model, mode) for model in _MODELS for mode in _WORDS)
-    return [line for line in lines if line is not None]
+    lines = (_row(outcome, model, mode) for model in WORKLOADS for mode in _WORDS)
+    return [line for line in lines if line]
 
 
-def _row(found: Values, model: str, mode: str) -> Optional[str]:
-    rate, best = found.get((model, mode, "steps_per_s"), (None, None))
-    if rate is None:
-        return None
-    quotient, _ = found.get((model, mode, "ratio_to_horovod"), (1.0, None))
-    used, _ = found[model, mode, "cpu_s_per_step"]
-    messages, _ = found[model, mode, "messages_per_step"]
+def _row(outcome: Outcome, model: str, mode: str) -> str:
+    def found(figure: str, of_mode: str = mode) -> Optional[Record]:
+        records = [outcome.find(figure, model, of_mode, zipf=zipf) for zipf in _ZIPFS]
+        return records[0] or records[1]
+
+    rate = found("steps_per_s")
+    used, messages = found("cpu_s_per_step"), found("messages_per_step")
+    if rate is None or used is None:
+        return ""
     # Fused updates send the same messages.
     unfused = OURS_DE if mode == OURS_DE_FUSED else SHARDED
-    sent = found.get((model, mode, "bytes_per_step")) or found.get(
-        (model, unfused, "bytes_per_step")
-    )
-    size = "" if sent is None else "{:.3g} MB".format(sent[0] / _MEGA)
-    allowed = "" if best is None else "{:.3g} steps/s".format(best)
-    return "| {} | {} | {:.3g} | **{:.2f}** | {:.0f} ms | {:.0f} | {} | {} |".format(
-        _MODELS[model], _WORDS[mode], rate, quotient, used * _MILLI, messages, size, allowed
+    sent = found("bytes_per_step") or found("bytes_per_step", unfused)
+    return row(
+        WORKLOADS[model],
+        _WORDS[mode],
+        words("{:.3g}", rate),
+        words("**{:.2f}**", found("ratio_to_horovod")) or "**1.00**",
+        "{:.0f} ms".format(used.value * _MILLI),
+        words("{:.0f}", messages),
+        "" if sent is None else "{:.3g} MB".format(sent.value / _MEGA),
+        "" if rate.floor is None else "{:.3g} steps/s".format(rate.floor),
     )

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Dict, List, Optional, Tuple
+from typing import List
 
 from tools.bench.deeprec.figures import CSV, CSV_LOOKUPS
 from tools.bench.deeprec.modes import ASYNC, BOTH, EV, FLAGS, SMART, STOCK
+from tools.bench.pages import head, row, words
 from tools.bench.records import Outcome
 
-HEAD = (
-    "| script | how | steps/s | times as fast | the machine allows | lookups fused, ahead "
-    "| nodes ahead | AUC |",
-    "|---|---|---|---|---|---|---|---|",
+HEAD = head(
+    "script",
+    "how",
+    "steps/s",
+    "times as fast",
+    "the machine allows",
+    "lookups fused, ahead",
+    "nodes ahead",
+    "AUC",
 )
 _SCRIPTS = {
     "dlrm": "DLRM",
@@ -31,37 +37,30 @@ _WORDS = {
     ASYNC: "`do_async_embedding`",
     BOTH: "and `do_smart_stage`",
 }
-Values = Dict[Tuple[str, str, str], Tuple[float, Optional[float]]]
 
 
 def rows(outcome: Outcome) -> List[str]:
     """A row for each script and way in which it was trained."""
-    found: Values = {
-        (each.workload, each.mode, each.figure): (each.value, each.floor)
-        for each in outcome.records
-    }
-    lines = (_row(found, script, mode) for script in _SCRIPTS for mode in _WORDS)
-    return [line for line in lines if line is not None]
+    lines = (_row(outcome, script, mode) for script in _SCRIPTS for mode in _WORDS)
+    return [line for line in lines if line]
 
 
-def _row(found: Values, script: str, mode: str) -> Optional[str]:
+def _row(outcome: Outcome, script: str, mode: str) -> str:
     def text(form: str, figure: str) -> str:
-        value = found.get((script, mode, figure))
-        return "" if value is None else form.format(value[0])
+        return words(form, outcome.find(figure, script, mode))
 
-    rate, best = found.get((script, mode, "steps_per_s"), (0.0, None))
-    if best is None:
-        return None
+    rate = outcome.find("steps_per_s", script, mode)
+    if rate is None or rate.floor is None:
+        return ""
     fused, ahead = text("{:.0f}", "lookups_fused"), text("{:.0f}", "lookups_ahead")
     lookups = "{}, {} of {}".format(fused or "0", ahead or "0", text("{:.0f}", "lookups"))
-    cells = [
+    return row(
         _SCRIPTS[script],
         _WORDS[mode],
-        "{:.3g}".format(rate),
+        words("{:.3g}", rate),
         text("**{:.2f}**", "ratio_to_stock"),
-        "{:.3g} steps/s".format(best),
+        "{:.3g} steps/s".format(rate.floor),
         lookups if fused or ahead else "",
         text("{:.0f}", "nodes_ahead"),
         text("{:.3f}", "auc"),
-    ]
-    return "| {} |".format(" | ".join(cells))
+    )

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Tuple
+from typing import List
 
 from tools.bench.dynamic_tables.passes import ADAM, INSERT
 from tools.bench.group_lookup_cases import FORWARD, TRAIN
-from tools.bench.records import Outcome
+from tools.bench.pages import head, row, words
+from tools.bench.records import Outcome, Record
 
-HEAD = (
-    "| rows | ids | pass | a batch takes | static table / ours | TFRA / ours "
-    "| MutableHashTable / ours | of the floor |",
-    "|---|---|---|---|---|---|---|---|",
+HEAD = head(
+    "rows",
+    "ids",
+    "pass",
+    "a batch takes",
+    "static table / ours",
+    "TFRA / ours",
+    "MutableHashTable / ours",
+    "of the floor",
 )
 _PASSES = {
     FORWARD: "lookup",
@@ -21,29 +27,23 @@ _PASSES = {
 }
 _OURS = "dynamic"
 _RATIOS = ("ratio_to_static", "ratio_to_tfra", "ratio_to_mutable", "ratio_over_floor")
-Case = Tuple[int, str, str]
 
 
 def rows(outcome: Outcome) -> List[str]:
     """A row for each case in which our table came to figures, in the order they were measured."""
-    found: Dict[Case, Dict[str, float]] = {}
-    for record in outcome.records:
-        if record.mode == _OURS and "pass" in record.params:
-            found.setdefault(_case(record.params), {})[record.figure] = record.value
-    return [_row(case, figures) for case, figures in found.items() if "microseconds" in figures]
+    return [
+        _row(outcome, each)
+        for each in outcome.records
+        if (each.figure, each.mode) == ("microseconds", _OURS)
+    ]
 
 
-def _case(params: Dict[str, Any]) -> Case:
-    return params["keys"], params["distribution"], params["pass"]
-
-
-def _row(case: Case, figures: Dict[str, float]) -> str:
-    keys, distribution, of_pass = case
-    ratios = " | ".join(_text(figures.get(name)) for name in _RATIOS)
-    return "| {:,} | {} | {} | {:.2f} ms | {} |".format(
-        keys, distribution, _PASSES[of_pass], figures["microseconds"] / 1e3, ratios
+def _row(outcome: Outcome, ours: Record) -> str:
+    case = {name: ours.params[name] for name in ("keys", "distribution", "pass")}
+    return row(
+        "{:,}".format(case["keys"]),
+        case["distribution"],
+        _PASSES[case["pass"]],
+        "{:.2f} ms".format(ours.value / 1e3),
+        *(words("{:.2g}", outcome.find(name, ours.workload, _OURS, **case)) for name in _RATIOS),
     )
-
-
-def _text(ratio: Optional[float]) -> str:
-    return "" if ratio is None else "{:.2g}".format(ratio)

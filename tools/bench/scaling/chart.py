@@ -6,6 +6,7 @@ from typing import Any, Dict, List, Tuple
 
 from tools.bench.records import Outcome, Record
 from tools.bench.scaling.load import CONTIGUOUS, MOD, REPLICATED, WHOLE_TABLES
+from tools.bench.training.chart_style import GREY, without_frame
 
 # Names and colours; the colours stand out from white and from black.
 MODES: Dict[str, Tuple[str, str]] = {
@@ -16,7 +17,6 @@ MODES: Dict[str, Tuple[str, str]] = {
 }
 _STYLES = {"hashed": ("-", "keys hashed"), "by_frequency": (":", "keys numbered by frequency")}
 _INCHES = (7.8, 3.6)
-_GREY = "#8c959f"
 _MEGA = 1e6
 _MILLI = 1e3
 Points = List[Tuple[int, float]]
@@ -45,10 +45,10 @@ def scaling_chart(outcome: Outcome) -> Any:
         ):
             for ranks, value in points(outcome, figure_measured, mode):
                 axis.plot(ranks, value * unit, "o", color=colour, markersize=6)
-    left.plot([], [], "o", color=_GREY, label="measured")
-    right.plot([], [], "o", color=_GREY, label="measured, CPU time")
+    left.plot([], [], "o", color=GREY, label="measured")
+    right.plot([], [], "o", color=GREY, label="measured, CPU time")
     for style, words in _STYLES.values():
-        left.plot([], [], style, color=_GREY, label=words)
+        left.plot([], [], style, color=GREY, label=words)
     left.set_ylabel("MB through the busiest rank, in a step", fontsize=8)
     right.set_ylabel("ms of a step, each rank with its own core", fontsize=8)
     for axis in (left, right):
@@ -76,10 +76,7 @@ def _finish(axis: Any, numbers: List[int]) -> None:
     axis.set_yscale("log")
     shown = [number for number in numbers if number in (2, 4, 8, 64, 512)]
     axis.set_xticks(shown, [str(number) for number in shown], fontsize=8)
-    axis.tick_params(color=_GREY, labelsize=8)
+    axis.tick_params(color=GREY, labelsize=8)
     axis.minorticks_off()
     axis.set_xlabel("ranks", fontsize=8)
-    for side in ("top", "right"):
-        axis.spines[side].set_visible(False)
-    for side in ("left", "bottom"):
-        axis.spines[side].set_color(_GREY)
+    without_frame(axis)

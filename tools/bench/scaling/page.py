@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import List
 
+from tools.bench.pages import head, row
 from tools.bench.records import Outcome
 from tools.bench.scaling.chart import MODES, points
 from tools.bench.scaling.load import REPLICATED
 
-HEAD = (
-    "| where rows are | keys | 2 ranks | 8 | 64 | 512 |",
-    "|---|---|---|---|---|---|",
-)
+HEAD = head("where rows are", "keys", "2 ranks", "8", "64", "512")
 _SHOWN = (2, 8, 64, 512)
 _IDS = {"hashed": "hashed", "by_frequency": "by frequency"}
 
@@ -31,7 +29,7 @@ def _row(outcome: Outcome, mode: str, ids: str) -> str:
         if mode != REPLICATED:
             words += ", {:.2f}".format(uneven[ranks])
         cells.append(words)
-    return "| {} | {} | {} |".format(MODES[mode][0], _IDS[ids], " | ".join(cells))
+    return row(MODES[mode][0], _IDS[ids], *cells)
 
 
 def _megabytes(size: float) -> str:

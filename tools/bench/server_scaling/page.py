@@ -4,27 +4,19 @@ from __future__ import annotations
 
 from typing import List
 
+from tools.bench.pages import head, row
 from tools.bench.records import Outcome
 from tools.bench.server_scaling.benchmark import SIZES
 from tools.bench.training.chart_style import WORKLOADS
 
-HEAD = (
-    "| model | mode | {} |".format(
-        " | ".join("{} + {}".format(servers, workers) for servers, workers in SIZES)
-    ),
-    "|---|---|{}".format("---|" * len(SIZES)),
-)
+HEAD = head("model", "mode", *("{} + {}".format(*size) for size in SIZES))
 
 
 def rows(outcome: Outcome) -> List[str]:
     """A row for each model and mode: steps of all workers, speed-up, and how busy servers are."""
     modes = dict.fromkeys((record.workload, record.mode) for record in outcome.records)
     return [
-        "| {} | {} | {} |".format(
-            WORKLOADS[workload],
-            mode,
-            " | ".join(_cell(outcome, workload, mode, *size) for size in SIZES),
-        )
+        row(WORKLOADS[workload], mode, *(_cell(outcome, workload, mode, *size) for size in SIZES))
         for workload, mode in modes
     ]
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Dict
+from typing import Any, Dict
 
 from tools.bench.training.sessions import ASYNC, BOTH, FUSED, PIPELINED, RETURNED, STOCK
 
+GREY = "#8c959f"
 WORKLOADS = {"wide": "wide", "dlrm": "DLRM"}
 # They stand out from white and from black.
 COLOURS: Dict[str, str] = {
-    STOCK: "#8c959f",
+    STOCK: GREY,
     ASYNC: "#bf8700",
     FUSED: "#2da44e",
     BOTH: "#218bff",
@@ -17,3 +18,11 @@ COLOURS: Dict[str, str] = {
     PIPELINED: "#a475f9",
 }
 FLOOR_COLOUR = "#cf222e"
+
+
+def without_frame(axis: Any) -> None:
+    """Leaves of a panel's frame the two sides that have numbers."""
+    for side in ("top", "right"):
+        axis.spines[side].set_visible(False)
+    for side in ("left", "bottom"):
+        axis.spines[side].set_color(GREY)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Dict, List, Optional, Tuple
 
 from tools.bench.records import Outcome, Record
-from tools.bench.training.chart_style import COLOURS, FLOOR_COLOUR, WORKLOADS
+from tools.bench.training.chart_style import COLOURS, FLOOR_COLOUR, GREY, WORKLOADS, without_frame
 from tools.bench.training.sessions import ASYNC, BOTH, FUSED, PIPELINED, RETURNED, STOCK
 
 MODES: Dict[str, str] = {
@@ -22,7 +22,6 @@ MODES: Dict[str, str] = {
 }
 WORKERS = {1: "one worker, one server", 2: "two workers, two servers"}
 _STYLES = {1: "-", 2: ":"}
-_GREY = "#8c959f"
 _BAR = 0.8  # of the room that a scenario has
 
 
@@ -41,13 +40,13 @@ def cluster_chart(outcome: Outcome) -> Any:
                 name = MODES[mode] if workers == 1 else None
                 axis.plot(*zip(*points), style, marker=".", color=COLOURS[mode], label=name)
         for workers, style in _STYLES.items():
-            axis.plot([], [], style, color=_GREY, label=WORKERS[workers])
+            axis.plot([], [], style, color=GREY, label=WORKERS[workers])
         axis.set_title(WORKLOADS[workload], fontsize=9)
         axis.set_xlabel("ms to a server, each way", fontsize=8)
         axis.set_xticks([0, 1, 3])
         axis.set_ylim(bottom=0)
-        axis.tick_params(color=_GREY, labelsize=8)
-        _without_frame(axis)
+        axis.tick_params(color=GREY, labelsize=8)
+        without_frame(axis)
     axis.legend(frameon=False, fontsize=7)
     figure.supylabel("times as fast as TensorFlow alone", fontsize=8)
     return figure
@@ -87,7 +86,7 @@ def floor_chart(outcome: Outcome) -> Any:
         axis.barh(0, 0, 0, color=COLOURS[mode], label=MODES[mode])
     axis.plot([], [], color=FLOOR_COLOUR, linewidth=2, label="what the machine allows")
     axis.legend(frameon=False, fontsize=8, ncols=3, loc="lower center", bbox_to_anchor=(0.4, 1.0))
-    _without_frame(axis)
+    without_frame(axis)
     return figure
 
 
@@ -115,10 +114,3 @@ def _is(record: Record, figure: str, workload: str, mode: str, workers: int) -> 
         and record.params.get("workers", 1) == workers
         and "delay_ms" in record.params
     )
-
-
-def _without_frame(axis: Any) -> None:
-    for side in ("top", "right"):
-        axis.spines[side].set_visible(False)
-    for side in ("left", "bottom"):
-        axis.spines[side].set_color(_GREY)

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from typing import List
 
+from tools.bench.pages import head, row
 from tools.bench.records import Outcome
 from tools.bench.training.chart_style import WORKLOADS
 from tools.bench.training.cluster_chart import WORKERS, over_delays, value_of
 from tools.bench.training.sessions import BOTH, PIPELINED, RETURNED, STOCK
 
-HEAD = (
-    "| model | tasks | ms to a server | TensorFlow alone | fused and ahead | and returned "
-    "| and pipelined | calls a step | MB a step |",
-    "|---|---|---|---|---|---|---|---|---|",
+HEAD = head(
+    "model",
+    "tasks",
+    "ms to a server",
+    "TensorFlow alone",
+    "fused and ahead",
+    "and returned",
+    "and pipelined",
+    "calls a step",
+    "MB a step",
 )
 _TASKS = {1: "1 + 1", 2: "2 + 2"}
 _MODES = (STOCK, BOTH, RETURNED, PIPELINED)
@@ -37,11 +44,11 @@ def _row(outcome: Outcome, workload: str, workers: int, delay: float) -> str:
         rates.append(words if ratio is None else "{}, **{:.2f}**".format(words, ratio))
     calls = [outcome.value("calls_per_step", workload, mode, servers=workers) for mode in _MODES]
     sizes = [outcome.value("bytes_per_step", workload, mode, servers=workers) for mode in _MODES]
-    return "| {} | {} | {:g} | {} | {} | {} |".format(
+    return row(
         WORKLOADS[workload],
         _TASKS[workers],
-        delay,
-        " | ".join(rates),
+        "{:g}".format(delay),
+        *rates,
         ", ".join("{:.0f}".format(value) for value in calls if value is not None),
         ", ".join("{:.3g}".format(value / 1e6) for value in sizes if value is not None),
     )

@@ -1,0 +1,27 @@
+"""How tables of docs/ are written."""
+
+from __future__ import annotations
+
+from typing import Optional, Tuple
+
+from tools.bench.records import Record
+
+
+def head(*titles: str) -> Tuple[str, str]:
+    """The first two lines of a table."""
+    return row(*titles), "|{}".format("---|" * len(titles))
+
+
+def row(*cells: object) -> str:
+    """A line of a table."""
+    return "| {} |".format(" | ".join(str(cell) for cell in cells))
+
+
+def words(form: str, record: Optional[Record]) -> str:
+    """The value of a record; "" where it was not measured."""
+    return "" if record is None else form.format(record.value)
+
+
+def place(delay_ms: Optional[float]) -> str:
+    """Where tables are that are so many milliseconds away."""
+    return "in the process" if delay_ms is None else "on a server {:g} ms away".format(delay_ms)
