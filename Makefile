@@ -117,7 +117,7 @@ fuzz: export TF_CPP_MIN_LOG_LEVEL ?= 2
 fuzz: $(VENV)/.built ## Try random models of all kinds with fresh seeds, and print what fails
 	@$(RUN) -m tools.fuzz --seconds $(FUZZ_SECONDS) $(if $(FUZZ_SEED),--seed $(FUZZ_SEED))
 
-docs: $(VENV)/.built $(VENV)/.with-docs ## Bring tables of docs/ to date, and build the documentation as a site in build/docs/
+docs: $(VENV)/.built $(VENV)/.with-docs ## Update the tables in docs/, and build the documentation as a site in build/docs/
 	@$(RUN) -m tools.docs
 
 horovod: $(VENV)/.built $(VENV)/.with-horovod ## Build Horovod into the environment (takes a few minutes)

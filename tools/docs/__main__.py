@@ -16,7 +16,7 @@ PAGES = REPOSITORY / "build" / "docs_pages"
 
 
 def main() -> None:
-    """Brings the tables of docs/ to date, and builds the site in build/docs."""
+    """Updates the tables of docs/, and builds the site in build/docs."""
     tables.main()
     build(PAGES, SITE)
     print("==> {}".format((SITE / "index.html").relative_to(REPOSITORY)))

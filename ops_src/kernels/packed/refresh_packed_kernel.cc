@@ -52,7 +52,7 @@ class GroupRefreshPackedKernel : public CombiningKernel {
     return counts_.Tell(ctx, attrs_, std::vector<bool>(attrs_.num_tables(), false), {});
   }
 
-  // Brings what was pooled ahead to date.
+  // Refreshes what was pooled ahead.
   Status Update(OpKernelContext* ctx, const GroupInputs& inputs, const PackedShards& shards,
                 const TakenRows& taken) const {
     if (taken.num_shards != static_cast<size_t>(attrs_.num_shards())) {
