@@ -9,7 +9,7 @@ what updates need reads the new nodes.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Sequence, Tuple, TypeVar
+from typing import Any, Dict, List, Sequence, Tuple
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.passes.micro_batches.call import DIVIDED, NUMBERS, WHOLE, Use
 from graph_opt.passes.micro_batches.classify import COPIED, EARLY, Classifier, Node
-from graph_opt.passes.micro_batches.row_parts import RowParts, sizes
+from graph_opt.passes.micro_batches.row_parts import MakesOnce, RowParts, sizes
 from graph_opt.passes.micro_batches.values import Value
 from graph_opt.passes.node_writer import NodeWriter
 
@@ -31,10 +31,9 @@ _CLASS = "_class"
 DIVIDED_BATCH = "_divided_by_graph_opt"
 """Marks what waits for all of a micro-batch."""
 _DIVIDES: Dict[str, Any] = {DIVIDED_BATCH: True}
-_Made = TypeVar("_Made")
 
 
-class Copies:
+class Copies(MakesOnce):
     """Writes what is asked for, once each.
 
     Args:
@@ -49,11 +48,12 @@ class Copies:
     """
 
     def __init__(self, view: GraphView, classifier: Classifier, number: int, scope: str) -> None:
+        super().__init__()
         self._view = view
         self._classifier = classifier
         self._number = number
         self.writer = NodeWriter(view, scope, "")
-        self._made: Dict[Tuple[Any, ...], Any] = {}
+        self._copies: Dict[Tuple[str, int], str] = {}
         self._parts = RowParts(view, self.writer, number, self.early)
         self._ends: List[Dict[str, None]] = [{} for _ in range(number)]
         self.copied: Dict[str, None] = {}
@@ -84,7 +84,7 @@ class Copies:
                 self._ends[place][part.ref.node] = None
         if value.total:
             return parts[-1]
-        return self._once(("joined", tensor), lambda: self._concatenated(tensor, value, parts))
+        return self.once(("joined", tensor), lambda: self._concatenated(tensor, value, parts))
 
     def waits(self, name: str, ends_turn: bool = False) -> List[str]:
         """The nodes to wait for in place of a copied one."""
@@ -102,7 +102,7 @@ class Copies:
         """The node that computes it."""
         if not self._node(name).cloned:
             return name
-        return self._once(("early", name), lambda: self._early_clone(name))
+        return self.once(("early", name), lambda: self._early_clone(name))
 
     def clone(self, name: str, inputs: Sequence[str]) -> str:
         """A copy of a node that is computed once, from what all micro-batches computed."""
@@ -116,12 +116,6 @@ class Copies:
         for place, gate in self._parts.gates:
             if place:
                 gate.input.append("^" + self.writer.name("done/{}".format(place - 1)))
-
-    def _once(self, key: Tuple[Any, ...], make: Callable[[], _Made]) -> _Made:
-        if key not in self._made:
-            self._made[key] = make()
-        made: _Made = self._made[key]
-        return made
 
     def _node(self, name: str) -> Node:
         return self._classifier.nodes[name]
@@ -152,15 +146,15 @@ class Copies:
         stack = [name]
         while stack:
             one = stack[-1]
-            if (COPIED, one, place) in self._made:
+            if (one, place) in self._copies:
                 stack.pop()
                 continue
             before = self._copied_before(one)
-            missing = [each for each in before if (COPIED, each, place) not in self._made]
+            missing = [each for each in before if (each, place) not in self._copies]
             stack.extend(missing)
             if not missing:
-                self._made[(COPIED, one, place)] = self._write(one, place)
-        return str(self._made[(COPIED, name, place)])
+                self._copies[one, place] = self._write(one, place)
+        return self._copies[name, place]
 
     def _copied_before(self, name: str) -> List[str]:
         uses = self._node(name).uses or {}
@@ -275,7 +269,7 @@ class Copies:
         suffix = "{}/{}/input_{}".format(place, *reader)
         key = ("numbers", reader, place)
         device = self._view.device(reader[0])
-        return self._once(key, lambda: self.writer.constant(suffix, changed, device))
+        return self.once(key, lambda: self.writer.constant(suffix, changed, device))
 
     def _sums(self, tensor: TensorRef) -> List[Tensor]:
         """The sums of the first micro-batch, of the first two, and so on."""
@@ -288,7 +282,7 @@ class Copies:
     def _sum(self, tensor: TensorRef, before: Tensor, part: Tensor, place: int) -> Tensor:
         suffix = "{}/sum_of/{}/{}".format(place, tensor.node, tensor.index)
         key, device = ("sum", tensor, place), self._view.device(tensor.node)
-        return self._once(
+        return self.once(
             key, lambda: self.writer.call(suffix, "AddV2", device, x=before, y=part).result
         )
 

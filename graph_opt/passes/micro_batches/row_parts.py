@@ -17,7 +17,21 @@ _FLOAT32 = tf.float32.as_datatype_enum
 _Made = TypeVar("_Made")
 
 
-class RowParts:
+class MakesOnce:
+    """Makes what is asked for, once each."""
+
+    def __init__(self) -> None:
+        self._made: Dict[Tuple[Any, ...], Any] = {}
+
+    def once(self, key: Tuple[Any, ...], make: Callable[[], _Made]) -> _Made:
+        """What is made for a key."""
+        if key not in self._made:
+            self._made[key] = make()
+        made: _Made = self._made[key]
+        return made
+
+
+class RowParts(MakesOnce):
     """Writes what is asked for, once each.
 
     Args:
@@ -37,27 +51,21 @@ class RowParts:
         number: int,
         early: Callable[[TensorRef], Tensor],
     ) -> None:
+        super().__init__()
         self._view = view
         self._writer = writer
         self._number = number
         self._early = early
-        self._made: Dict[Tuple[Any, ...], Any] = {}
         self.gates: List[Tuple[int, Any]] = []
-
-    def _once(self, key: Tuple[Any, ...], make: Callable[[], _Made]) -> _Made:
-        if key not in self._made:
-            self._made[key] = make()
-        made: _Made = self._made[key]
-        return made
 
     def part(self, tensor: TensorRef, rows: Rows, place: int) -> Tensor:
         """A micro-batch's rows of a tensor that is computed for the whole batch."""
         key = ("part", tensor, rows.axis, rows.times, place)
-        return self._once(key, lambda: self._gate(tensor, rows, place))
+        return self.once(key, lambda: self._gate(tensor, rows, place))
 
     def _gate(self, tensor: TensorRef, rows: Rows, place: int) -> Tensor:
         key = ("split", tensor, rows.axis, rows.times)
-        split = self._once(key, lambda: self._split(tensor, rows))
+        split = self.once(key, lambda: self._split(tensor, rows))
         suffix = "{}/rows_of/{}/{}_{}".format(place, tensor.node, tensor.index, rows.axis)
         device = self._view.device(tensor.node)
         gate = self._writer.call(suffix, "Identity", device, input=split[place])
@@ -81,7 +89,7 @@ class RowParts:
 
     def row_count(self, rows: RowCount) -> Tensor:
         """The number of rows of the batch, a scalar."""
-        return self._once(("count", rows.root), lambda: self._write_row_count(rows))
+        return self.once(("count", rows.root), lambda: self._write_row_count(rows))
 
     def _write_row_count(self, rows: RowCount) -> Tensor:
         suffix = "count/" + rows.first.node + "/{}".format(rows.first.index)
@@ -105,7 +113,7 @@ class RowParts:
 
     def _row_sizes(self, rows: RowCount) -> Tensor:
         """The numbers of rows of all micro-batches, a vector."""
-        return self._once(("sizes", rows.root), lambda: self._write_row_sizes(rows))
+        return self.once(("sizes", rows.root), lambda: self._write_row_sizes(rows))
 
     def _write_row_sizes(self, rows: RowCount) -> Tensor:
         suffix = "sizes/" + rows.first.node + "/{}".format(rows.first.index)
@@ -128,10 +136,10 @@ class RowParts:
     def share(self, tensor: TensorRef, rows: Rows, mean: Tensor, place: int) -> Tensor:
         """A micro-batch's part of a mean over the batch's rows; 0 if it has no rows."""
         key = ("share", tensor, place)
-        return self._once(key, lambda: self._write_share(tensor, rows, mean, place))
+        return self.once(key, lambda: self._write_share(tensor, rows, mean, place))
 
     def _write_share(self, tensor: TensorRef, rows: Rows, mean: Tensor, place: int) -> Tensor:
-        shares = self._once(("shares", rows.rows.root), lambda: self._write_shares(rows.rows))
+        shares = self.once(("shares", rows.rows.root), lambda: self._write_shares(rows.rows))
         suffix = "{}/{}/share".format(place, tensor.node)
         share = self.cast(shares[place], mean.dtype, suffix + "/cast")
         device = self._view.device(tensor.node)
