@@ -10,12 +10,11 @@ variable of that name; a table of which one rank has all keeps its name.
 from __future__ import annotations
 
 import collections
-import itertools
 from typing import Any, Dict, List, NamedTuple, Sequence, Set, Tuple
 
 from graph_opt.compat import tf
-from graph_opt.compat.op_definitions import attributes_of, input_lengths
-from graph_opt.graph.op_call import Tensor, call_op
+from graph_opt.compat.op_definitions import attributes_of
+from graph_opt.graph.op_call import Tensor, by_argument, call_op
 from graph_opt.graph.undo import node_of_input
 
 VARIABLES = ("VarHandleOp", "VariableV2", "Variable")
@@ -162,8 +161,7 @@ def _group_lookup(node: Any, nodes: Dict[str, Any], parts: Dict[str, VariablePar
             dtype = tf.resource if use_resource else part.dtype
             tables.append(Tensor(text, dtype.as_datatype_enum))
     op, texts = _LOOKUPS[gather.op], iter(node.input)
-    lengths = input_lengths(node).items()
-    given = {name: list(itertools.islice(texts, length)) for name, length in lengths}
+    given = by_argument(node, texts)
     arguments = {name: given[name] for name in _BATCH}
     arguments.update(attributes_of(op, node), tables=tables)
     lookup = call_op(op, node.name, arguments, node.device).node

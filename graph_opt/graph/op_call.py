@@ -122,11 +122,17 @@ def inputs_by_name(view: GraphView, name: str) -> Dict[str, Any]:
     Raises:
       KeyError: The op is not registered.
     """
-    found: Dict[str, Any] = {}
-    tensors = iter(view.inputs(name))
-    for argument, length in input_lengths(view.nodes[name]).items():
-        found[argument] = list(itertools.islice(tensors, length))
-    return found
+    return by_argument(view.nodes[name], iter(view.inputs(name)))
+
+
+def by_argument(node: Any, tensors: Iterator[Any]) -> Dict[str, Any]:
+    """Takes the inputs of a node, by their names in the definition of its op, out of `tensors`.
+
+    Raises:
+      KeyError: The op is not registered.
+    """
+    lengths = input_lengths(node).items()
+    return {argument: list(itertools.islice(tensors, length)) for argument, length in lengths}
 
 
 class _Signature(NamedTuple):
