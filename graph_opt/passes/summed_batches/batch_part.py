@@ -11,13 +11,10 @@ from typing import AbstractSet, Dict, FrozenSet, Iterable, NamedTuple, Set, Tupl
 from graph_opt.compat.op_definitions import is_stateful
 from graph_opt.compat.stateful_ops import (
     FUNCTION_CALLS,
-    HANDLES,
-    ONCE_A_BATCH,
     PLACEHOLDERS,
     RANDOM,
-    READS,
-    VARIABLES,
     functions_only_read,
+    may_draw,
 )
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView
@@ -27,7 +24,6 @@ from graph_opt.passes.io_stages import BATCH_SOURCES, BUFFER_TAKE
 # Made anew in each step, so each batch needs its own.
 _OF_ONE_STEP = ("TensorArray", "Stack")
 _COLLECTIVE = re.compile(r"^(Horovod|Nccl|Collective)|AllToAll$")
-_HARMLESS = VARIABLES | PLACEHOLDERS | HANDLES | READS | ONCE_A_BATCH | RANDOM
 
 
 class BatchPart(NamedTuple):
@@ -170,9 +166,9 @@ class _Search:
             return not functions_only_read(view.nodes[name], self._functions)
         if _COLLECTIVE.search(op):
             return True
-        if op in _HARMLESS or op.startswith((*_OF_ONE_STEP, "Ref")) or _is_source(view, name):
+        if op in RANDOM or op.startswith("Ref") or _is_source(view, name):
             return False
-        return is_stateful(op)
+        return may_draw(op)
 
 
 def _is_source(view: GraphView, name: str) -> bool:
