@@ -66,12 +66,11 @@ RANDOM = frozenset(
         "UniformCandidateSampler", "FixedUnigramCandidateSampler",
     ]
 )  # fmt: skip
-FUNCTION_CALLS = frozenset(
-    [
-        "If", "StatelessIf", "While", "StatelessWhile", "Case", "StatelessCase",
-        "PartitionedCall", "StatefulPartitionedCall", "For", "RemoteCall",
-    ]
-)  # fmt: skip
+# They call a function once at most, and here.
+SINGLE_CALLS = frozenset(
+    ["If", "StatelessIf", "PartitionedCall", "StatefulPartitionedCall", "Case", "StatelessCase"]
+)
+FUNCTION_CALLS = SINGLE_CALLS | {"While", "StatelessWhile", "For", "RemoteCall"}
 # map_fn and loops make these anew in each step: no step sees those of another.
 _OF_ONE_STEP = ("TensorArray", "Stack")
 _HARMLESS = VARIABLES | PLACEHOLDERS | HANDLES | READS | ONCE_A_BATCH

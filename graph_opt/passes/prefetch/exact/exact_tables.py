@@ -25,7 +25,7 @@ from typing import (
 )
 
 from graph_opt.compat.op_definitions import takes_reference
-from graph_opt.compat.stateful_ops import functions_only_read
+from graph_opt.compat.stateful_ops import SINGLE_CALLS, functions_only_read
 from graph_opt.compat.variable_ops import KEEPS_ROWS, is_use
 from graph_opt.graph.edits import Edits
 from graph_opt.graph.refusal import Refusal
@@ -49,9 +49,6 @@ LOSE_ROWS = "LoseServedRows"
 _LOG_ALL = "RowLogAll"
 
 _SCOPE = "exact_rows_writers"
-_FUNCTION_CALLS = frozenset(
-    ["If", "StatelessIf", "PartitionedCall", "StatefulPartitionedCall", "Case", "StatelessCase"]
-)
 
 
 class Follower(NamedTuple):
@@ -260,7 +257,7 @@ def _only_reads(view: GraphView, variable: str, use: Use) -> bool:
     node = view.nodes[use.consumer]
     if view.op(variable) != "VarHandleOp" and not takes_reference(node, use.slot):
         return True
-    if node.op in _FUNCTION_CALLS:
+    if node.op in SINGLE_CALLS:
         functions = {each.signature.name: each for each in view.library.function}
         return functions_only_read(node, functions)
     return is_use(node.op, KEEPS_ROWS)
