@@ -9,6 +9,8 @@ ALL_ASSIGNS = ASSIGNS | {"AssignVariableXlaConcatND"}
 # Ops that pass a value on unchanged; PASS_ON also those that pass on a reference.
 PASS_VALUES_ON = ("Identity", "StopGradient", "PreventGradient", "EnsureShape")
 PASS_ON = frozenset([*PASS_VALUES_ON, "RefIdentity"])
+# What has a whole variable's value, or passes it or its reference on.
+WHOLE_READS = PASS_ON | {"ReadVariableOp"}
 IDENTITIES = frozenset(["Identity", "EnsureShape"])
 CONTROL_FLOW = frozenset(["Switch", "RefSwitch", "Enter", "RefEnter", "Merge", "RefMerge"])
 SWITCHES = frozenset(["Switch", "RefSwitch"])

@@ -14,7 +14,8 @@ from graph_opt.compat import tf
 from graph_opt.compat.graph_growth import is_reference
 from graph_opt.compat.live_graph import functions_of
 from graph_opt.compat.op_definitions import takes_reference
-from graph_opt.compat.stateful_ops import FUNCTION_CALLS, READS, VARIABLES, functions_only_read
+from graph_opt.compat.stateful_ops import FUNCTION_CALLS, VARIABLES, functions_only_read
+from graph_opt.compat.variable_ops import KEEPS_ROWS, is_use
 from graph_opt.graph.operations import operations_behind
 from graph_opt.passes.io_stages import BUFFER_TAKE
 from graph_opt.runtime.stages import Stage
@@ -111,7 +112,7 @@ def _changes(variable: Any, reached: AbstractSet[Any]) -> bool:
     waiting = list(handles.values())
     for handle in waiting:
         for reader in handle.consumers():
-            if reader not in reached or reader.type in READS:
+            if reader not in reached or is_use(reader.type, KEEPS_ROWS):
                 continue
             outputs = reader.outputs if reader.type in _PASS_ON else ()
             passed = {each.name: each for each in outputs if is_reference(each)}

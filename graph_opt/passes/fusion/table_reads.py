@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import AbstractSet, Iterator, List, NamedTuple, Optional, Tuple
 
+from graph_opt.compat.variable_ops import VariableUse, is_use
 from graph_opt.graph.view import GraphView, TensorRef, Use
 from graph_opt.passes.fusion.deferred import DeferredVariable
 from graph_opt.passes.tasks import task_of
@@ -24,12 +25,8 @@ from graph_opt.rules.op_names import (
 )
 
 # What reads no values.
-_DESCRIBES = frozenset(
-    [
-        "IsVariableInitialized", "VarIsInitializedOp", "Shape", "ShapeN", "VariableShape", "Size",
-        "Rank", "ZerosLike", "OnesLike", "DisableCopyOnRead",
-    ]
-)  # fmt: skip
+_DESCRIBES = frozenset(["Shape", "ShapeN", "Size", "Rank", "ZerosLike", "OnesLike"])
+_ASKS = frozenset([VariableUse.ASKS])
 
 
 class TableRead(NamedTuple):
@@ -114,7 +111,7 @@ def table_reads(
             op = view.op(use.consumer)
             if op in GROUP_READERS:
                 group_ops.append(use.consumer)
-            elif op not in _DESCRIBES and not _catches_up(op):
+            elif not (op in _DESCRIBES or is_use(op, _ASKS) or _catches_up(op)):
                 reads.append(_read(view, shard, variable, held, use))
     return TableReads(tuple(reads), tuple(group_ops), tuple(values))
 

@@ -13,8 +13,8 @@ from typing import Dict, FrozenSet, Iterable, List, Set, Tuple
 
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.passes.pipeline.counters import Counter
-from graph_opt.passes.pipeline.training_step import READS, TrainingStep
-from graph_opt.rules.op_names import VARIABLES
+from graph_opt.passes.pipeline.training_step import TrainingStep
+from graph_opt.rules.op_names import VARIABLES, WHOLE_READS
 
 _NONE: FrozenSet[str] = frozenset()
 
@@ -163,7 +163,7 @@ class Cut:
         view, step = self.view, self.step
         found = set()
         for name in step.nodes:
-            if view.op(name) not in READS or name in self.pushed:
+            if view.op(name) not in WHOLE_READS or name in self.pushed:
                 continue
             if not step.is_on_server(name):
                 continue

@@ -23,9 +23,9 @@ from graph_opt.graph.view import GraphView, TensorRef, Use
 from graph_opt.passes.pipeline.conflicts import conflicts
 from graph_opt.passes.pipeline.counters import Counter, counters
 from graph_opt.passes.pipeline.cut import Cut
-from graph_opt.passes.pipeline.training_step import READS, RESOURCE, TrainingStep
+from graph_opt.passes.pipeline.training_step import RESOURCE, TrainingStep
 from graph_opt.passes.transfers.task_borders import TaskBorders
-from graph_opt.rules.op_names import PASS_ON, VARIABLES
+from graph_opt.rules.op_names import PASS_ON, VARIABLES, WHOLE_READS
 
 _REFERENCES = VARIABLES - {"VarHandleOp"}
 
@@ -234,10 +234,10 @@ class _Result:
 
     def _counted(self, read: str) -> Optional[Counter]:
         """The counter whose new value main read behind its update."""
-        if read not in self._cut.ahead or self._view.op(read) not in READS:
+        if read not in self._cut.ahead or self._view.op(read) not in WHOLE_READS:
             return None
         variable = read
-        while self._view.op(variable) in READS:
+        while self._view.op(variable) in WHOLE_READS:
             variable = self._view.inputs(variable)[0].node
         above = [self._cut.counters.get(name) for name in self._view.predecessors(read)]
         return next((each for each in above if each and each.variable == variable), None)

@@ -15,9 +15,8 @@ from graph_opt.passes.tasks import on_cpu
 from graph_opt.passes.transfers.sometimes_run import sometimes_run
 from graph_opt.passes.transfers.task_borders import TaskBorders
 from graph_opt.passes.transfers.training_ends import is_update, training_ends
-from graph_opt.rules.op_names import PASS_ON, VARIABLES
+from graph_opt.rules.op_names import PASS_ON, VARIABLES, WHOLE_READS
 
-READS = PASS_ON | frozenset(["ReadVariableOp"])
 RESOURCE = tf.resource.as_datatype_enum
 _TRAINS = (UPDATES - {VariableUse.ADDS}) | {VariableUse.ACCUMULATES}
 _NONE: FrozenSet[str] = frozenset()
@@ -176,7 +175,7 @@ class TrainingStep:
             if op in VARIABLES:
                 self.constant[name] = frozenset([name])
                 continue
-            harmless = op in READS or not (is_stateful(op) or op in FUNCTION_CALLS)
+            harmless = op in WHOLE_READS or not (is_stateful(op) or op in FUNCTION_CALLS)
             above = view.predecessors(name)
             if harmless and all(each in self.constant for each in above):
                 self.constant[name] = _NONE.union(*(self.constant[each] for each in above))

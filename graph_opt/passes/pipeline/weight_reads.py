@@ -19,8 +19,8 @@ from graph_opt.passes.node_writer import NodeWriter, tensor_of
 from graph_opt.passes.pipeline.copied_node import copied_node
 from graph_opt.passes.pipeline.counters import Counter
 from graph_opt.passes.pipeline.pushed_updates import PushedUpdates
-from graph_opt.passes.pipeline.training_step import READS, RESOURCE
-from graph_opt.rules.op_names import VARIABLES
+from graph_opt.passes.pipeline.training_step import RESOURCE
+from graph_opt.rules.op_names import VARIABLES, WHOLE_READS
 
 _FIRST, _SECOND, _PULL = "first", "second", "pull"
 _HANDLE = "VarHandleOp"
@@ -45,7 +45,7 @@ class WeightReads:
         self._depending: Set[str] = set()
         for name in pushed.reads:
             above = [each.node for each in view.inputs(name)]
-            if view.op(name) in READS and above[0] in self._same:
+            if view.op(name) in WHOLE_READS and above[0] in self._same:
                 self._same[name] = self._same[above[0]]
             elif any(each in self._same or each in self._depending for each in above):
                 self._depending.add(name)

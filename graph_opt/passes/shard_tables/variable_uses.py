@@ -13,9 +13,8 @@ from typing import AbstractSet, List, NamedTuple, Optional, Set, Tuple
 
 from graph_opt.compat.variable_ops import VariableUse, is_use
 from graph_opt.graph.view import GraphView, TensorRef, Use
-from graph_opt.rules.op_names import ASSIGNS, PASS_ON
+from graph_opt.rules.op_names import ASSIGNS, PASS_ON, WHOLE_READS
 
-_READS = PASS_ON | frozenset(["ReadVariableOp"])
 _BROADCASTS = ("HorovodBroadcast",)
 _SAVES = ("SaveV2", "SaveSlices", "Save")
 _RESTORES = ("RestoreV2", "RestoreSlice", "Restore")
@@ -82,7 +81,7 @@ def variable_uses(
             if name in known or name.startswith(_OURS) or (only is not None and name not in only):
                 continue
             needs_rows = op in _SHAPES or not is_use(op, _ASKS_NO_ROWS)
-            if op not in _READS and needs_rows:
+            if op not in WHOLE_READS and needs_rows:
                 found = _with_use(view, variable, found, use)
     shown = [one for one in values if only is None or one.node in only]
     return found._replace(values=tuple(shown))
@@ -91,7 +90,7 @@ def variable_uses(
 def _passed_on(view: GraphView, use: Use) -> Optional[TensorRef]:
     """The output of a node that has the whole value, too."""
     op = view.op(use.consumer)
-    if use.slot == 0 and (op in _READS or op == "Assign"):
+    if use.slot == 0 and (op in WHOLE_READS or op == "Assign"):
         return TensorRef(use.consumer, 0)
     return None
 
@@ -135,7 +134,7 @@ def _is_broadcast(view: GraphView, variable: str, value: TensorRef) -> bool:
 
 def _is_value(view: GraphView, variable: str, tensor: TensorRef) -> bool:
     while tensor.node != variable:
-        if view.op(tensor.node) not in _READS:
+        if view.op(tensor.node) not in WHOLE_READS:
             return False
         tensor = view.inputs(tensor.node)[0]
     return True

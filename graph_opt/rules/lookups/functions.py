@@ -15,7 +15,7 @@ from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView
 from graph_opt.rules.match.forward import ForwardPart
 from graph_opt.rules.match.table import find_read
-from graph_opt.rules.op_names import INTO_CONTROL_FLOW, PASS_ON, ROW_READERS
+from graph_opt.rules.op_names import INTO_CONTROL_FLOW, ROW_READERS, WHOLE_READS
 
 # Call ops whose first inputs are not arguments of their functions.
 _ARGUMENTS_START = {
@@ -26,7 +26,7 @@ _ARGUMENTS_START = {
     "RemoteCall": 1,
     "For": 3,
 }
-PASSES_ROWS_ON = PASS_ON | INTO_CONTROL_FLOW | {"ReadVariableOp"}
+PASSES_ROWS_ON = WHOLE_READS | INTO_CONTROL_FLOW
 """Ops between a table, or a handle of it, and what reads its rows."""
 _LONGEST_READ = 64
 

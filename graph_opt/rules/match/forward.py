@@ -14,7 +14,7 @@ from graph_opt.compat.op_definitions import is_stateful
 from graph_opt.compat.variable_ops import ACTS, VariableUse, is_use, use_of
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.rules.match.table import count_tables
-from graph_opt.rules.op_names import PASS_ON, SHAPE_READERS, VARIABLES
+from graph_opt.rules.op_names import SHAPE_READERS, VARIABLES, WHOLE_READS
 
 # A count of epochs is on the way of the batches that it limits.
 _WRITES = (ACTS - {VariableUse.COUNTS}) | {VariableUse.MAINTAINS}
@@ -22,8 +22,6 @@ _NO_RESULT = re.compile(r"Summary|^Save|^MergeV2Checkpoints$|^Assert$|^Print|^No
 _SUMMARY = re.compile(r"Summary")
 _GRADIENT = re.compile(r"Grad")
 _NO_GRADIENT = frozenset(["StopGradient", "PreventGradient"])
-
-_WHOLE_READS = PASS_ON | frozenset(["ReadVariableOp"])
 
 _Nodes = Dict[str, None]  # an ordered set, so that runs are reproducible
 
@@ -127,7 +125,7 @@ class ForwardPart:
                 if use.slot < count_tables(view, use.consumer) or op in SHAPE_READERS:
                     continue
                 dense[use.consumer] = None
-                if op in _WHOLE_READS and use.consumer not in whole:
+                if op in WHOLE_READS and use.consumer not in whole:
                     whole[use.consumer] = None
                     stack.append(use.consumer)
         stack = [name for name in dense if name not in whole]

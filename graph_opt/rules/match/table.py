@@ -24,13 +24,13 @@ from graph_opt.rules.op_names import (
     EXCHANGE_GATHERS,
     GROUP_GATHERS,
     GROUP_LOOKUPS,
-    PASS_ON,
     ROW_READERS,
     VARIABLES,
+    WHOLE_READS,
     is_of_dynamic_table,
 )
 
-_READS = PASS_ON | CONTROL_FLOW | frozenset(["ReadVariableOp"])
+_READS = WHOLE_READS | CONTROL_FLOW
 # What models make of a whole table before they look rows up: a row of zeros for padding, say.
 _PARTS = frozenset(["Concat", "ConcatV2", "MirrorPad", "Pad", "PadV2", "Slice", "StridedSlice"])
 _ELEMENTWISE = frozenset(["Cast", "Mul", "RealDiv", "Sigmoid", "Tanh"])

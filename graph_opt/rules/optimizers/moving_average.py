@@ -13,7 +13,7 @@ from typing import Dict, Iterator, List, Set, Tuple
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.rules.match.table import describe, find_read
-from graph_opt.rules.op_names import PASS_ON, VARIABLES
+from graph_opt.rules.op_names import VARIABLES, WHOLE_READS
 from graph_opt.rules.optimizers.update_inputs import Hyperparameter, hyperparameter, is_scalar
 
 _ASSIGN_SUB = ("AssignSub", "AssignSubVariableOp")
@@ -103,7 +103,7 @@ def _values(view: GraphView, table: str) -> Iterator[TensorRef]:
         if view.op(tensor.node) not in VARIABLES:
             yield tensor
         for use in view.uses(tensor):
-            if use.slot == 0 and view.op(use.consumer) in PASS_ON | {"ReadVariableOp"}:
+            if use.slot == 0 and view.op(use.consumer) in WHOLE_READS:
                 pending.append(TensorRef(use.consumer, 0))
 
 
