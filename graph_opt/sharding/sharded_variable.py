@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import weakref
-from typing import Any, List, Mapping, MutableMapping, Tuple
+from typing import Any, ClassVar, List, Mapping, MutableMapping, Tuple, Type
 
 from graph_opt.compat.outer_graphs import outermost_graph
 from graph_opt.compat.resource_variables import ResourceVariable
+from graph_opt.embedding.placements import Placement
 from graph_opt.sharding.exchange import ShardedTable
 from graph_opt.sharding.group_lookups import OfRanks
 from graph_opt.sharding.keyed_rows import KeyedRows, ShardedRows, TablePart
@@ -16,26 +17,16 @@ from graph_opt.sharding.table_savers import save_whole_tables
 from graph_opt.sharding.transport import Transport
 
 
-class ShardedVariable(ResourceVariable):
-    """This rank's rows of a table, by key.
-
-    Args:
-      transport: How ranks reach each other.
-      **arguments: Of the variable that has the rows.
+class OnRanks:
+    """A variable of which each rank has its own rows.
 
     Attributes:
+      transport: How ranks reach each other.
       group_placement: How group lookups find its rows (`embedding.placements`).
     """
 
-    group_placement = OfRanks
-
-    def __init__(self, transport: Transport, **arguments: Any) -> None:
-        self.transport = transport
-        super().__init__(**arguments)
-        note_table(self)
-        graph = outermost_graph()
-        if graph is not None:
-            save_whole_tables(graph, transport, self)
+    group_placement: ClassVar[Type[Placement]] = OfRanks
+    transport: Transport
 
     @property
     def global_gpu_id(self) -> int:
@@ -46,6 +37,23 @@ class ShardedVariable(ResourceVariable):
     def num_gpus(self) -> int:
         """Number of ranks."""
         return self.transport.size
+
+
+class ShardedVariable(OnRanks, ResourceVariable):
+    """This rank's rows of a table, by key.
+
+    Args:
+      transport: How ranks reach each other.
+      **arguments: Of the variable that has the rows.
+    """
+
+    def __init__(self, transport: Transport, **arguments: Any) -> None:
+        self.transport = transport
+        super().__init__(**arguments)
+        note_table(self)
+        graph = outermost_graph()
+        if graph is not None:
+            save_whole_tables(graph, transport, self)
 
     @property
     def keyed_rows(self) -> KeyedRows:

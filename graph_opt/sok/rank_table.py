@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, ClassVar, Mapping, Optional, Type
+from typing import Any, Callable, Mapping, Optional
 
 from graph_opt.compat import tf
 from graph_opt.compat.live_graph import unfinalized
@@ -11,17 +11,16 @@ from graph_opt.dynamic.keyed_rows import DynamicRows
 from graph_opt.dynamic.options import DynamicTableOptions
 from graph_opt.dynamic.rank_shares import share_with_ranks
 from graph_opt.dynamic.variable import DynamicTableSlot, DynamicTableVariable
-from graph_opt.embedding.placements import Placement
 from graph_opt.sharding.exchange import ShardedTable
-from graph_opt.sharding.group_lookups import OfRanks
 from graph_opt.sharding.key_placement import RowsByKey
 from graph_opt.sharding.keyed_rows import KeyedRows
 from graph_opt.sharding.own_rows import note_table
+from graph_opt.sharding.sharded_variable import OnRanks
 from graph_opt.sharding.transport import Transport
 from graph_opt.sharding.transport_in_use import transport_in_use
 
 
-class RankTable(DynamicTableVariable):
+class RankTable(OnRanks, DynamicTableVariable):
     """A table that gives a row to each key, of which this rank has those of its own keys.
 
     Key k is on rank k % N, whatever integer it is.
@@ -34,13 +33,7 @@ class RankTable(DynamicTableVariable):
       bank: As for `DynamicTableVariable`, as are all others.
       key_dtype: Type of the keys.
       trainable: Whether optimizers update it.
-
-    Attributes:
-      transport: How ranks reach each other.
-      group_placement: How group lookups find its rows (`embedding.placements`).
     """
-
-    group_placement: ClassVar[Type[Placement]] = OfRanks
 
     def __init__(
         self,
@@ -52,7 +45,7 @@ class RankTable(DynamicTableVariable):
         key_dtype: Any = tf.int64,
         trainable: bool = True,
     ) -> None:
-        self.transport: Transport = transport_in_use()
+        self.transport = transport_in_use()
         self._rule = RowsByKey(self.transport.size, rank=rank)
         self._fetched: Optional[tf.Tensor] = None
         super().__init__(name, width, options, bank, key_dtype, trainable)
@@ -65,16 +58,6 @@ class RankTable(DynamicTableVariable):
     def target_gpu(self) -> int:
         """The rank that has the table; -1 if all have a part."""
         return -1 if self._rule.rank is None else self._rule.rank
-
-    @property
-    def global_gpu_id(self) -> int:
-        """Number of this rank."""
-        return self.transport.rank
-
-    @property
-    def num_gpus(self) -> int:
-        """Number of ranks."""
-        return self.transport.size
 
     @property
     def keyed_rows(self) -> KeyedRows:
