@@ -154,10 +154,6 @@ class NodeWriter:
             return [self._operands(one) for one in value]
         return value
 
-    def named(self, name: str) -> Any:
-        """The NodeDef of this name among those written so far."""
-        return next(node for node in self.nodes if node.name == name)
-
     def constant(self, suffix: str, value: Any, device: Optional[str] = None) -> Tensor:
         """Writes a Const (a `str` becomes a string scalar) and returns its tensor."""
         array = np.asarray(value)

@@ -108,7 +108,7 @@ class GroupNodes:
 
     def named(self, name: str) -> Any:
         """The NodeDef of this name among those written so far."""
-        return next(node for node in self.nodes if node.name == name)
+        return next(node for node in reversed(self.nodes) if node.name == name)
 
     def group_op(
         self,

@@ -245,10 +245,11 @@ class RegionClone:
         begin, end = (self.writer.name(op) for op in (stage_nodes.TURN, stage_nodes.TURN_END))
         for node in self.writer.nodes:
             reads = any(TensorRef.parse(text).node == source.name for text in node.input)
-            if reads and "^" + end not in node.input:
+            if node.name == end:
+                node.input.append("^" + source.name)
+            elif reads and "^" + end not in node.input:
                 node.input.append("^" + end)
         source.input.append("^" + begin)
-        self.writer.named(end).input.append("^" + source.name)
 
 
 def shape_tensors(boundary: Boundary) -> Sequence[TensorRef]:
