@@ -8,7 +8,8 @@ from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
-from graph_opt.table_files.tables import Column, Source, Table, Target, crc32
+from graph_opt.table_files.checksums import crc32
+from graph_opt.table_files.tables import Column, Source, Table, Target
 
 Watch = Callable[[str, int, int], None]
 Checksums = Dict[Tuple[str, str], int]

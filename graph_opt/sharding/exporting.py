@@ -18,7 +18,12 @@ from graph_opt.export.users_graph import export_users_graph, users_graph_def
 from graph_opt.export.whole_tables import VariablePart, whole_tables
 from graph_opt.sharding.agreement import Agreement
 from graph_opt.sharding.transport import Transport
-from graph_opt.table_files.checkpoint_slices import merge_parts
+from graph_opt.table_files.checkpoint_slices import (
+    file_steps,
+    merge_parts,
+    whole_tensor,
+    write_slices,
+)
 
 
 def export_saved_model(
@@ -120,7 +125,9 @@ class _Export:
         if own:
             values = self._session.run([variables[part.source] for part in own])
             tf.gfile.MakeDirs(folder)
-            _write(_prefix(folder, self._rank), own, values)
+            slices = [whole_tensor(one.name, np.asarray(of)) for one, of in zip(own, values)]
+            with file_steps() as steps:
+                write_slices(steps, _prefix(folder, self._rank), slices)
 
     def write_model(self, folder: str, prefixes: Sequence[str], tags: List[str]) -> None:
         """Writes the SavedModel around what all ranks have written."""
@@ -157,8 +164,8 @@ class _WrittenByRanks(tf.train.Saver):
 
     def save(self, sess: Any, save_path: str, *arguments: Any, **named: Any) -> str:
         """Moves the values to `save_path`."""
-        with tf.Graph().as_default(), tf.Session() as session:
-            merge_parts(self._prefixes, save_path, ArraySteps(session))
+        with file_steps() as steps:
+            merge_parts(self._prefixes, save_path, steps)
         return save_path
 
 
@@ -169,18 +176,6 @@ def _imported(part: VariablePart) -> Any:
     variable = imported_variable(proto)
     tf.add_to_collection(tf.GraphKeys.GLOBAL_VARIABLES, variable)
     return variable
-
-
-def _write(prefix: str, parts: Sequence[VariablePart], values: Sequence[np.ndarray]) -> None:
-    with tf.Graph().as_default(), tf.Session() as session:
-        tensors = [tf.placeholder(part.dtype) for part in parts]
-        save = tf.raw_ops.SaveV2(
-            prefix=prefix,
-            tensor_names=[part.name for part in parts],
-            shape_and_slices=[""] * len(parts),
-            tensors=tensors,
-        )
-        session.run(save, dict(zip(tensors, values)))
 
 
 def _prefix(folder: str, rank: int) -> str:

@@ -29,11 +29,10 @@ from graph_opt.sharding.whole_tables import check_tables, read_tables, whole_tab
 from graph_opt.table_files.checkpoint_rows import CheckpointRows
 from graph_opt.table_files.checkpoint_slices import (
     CheckpointParts,
-    TensorSlice,
     file_steps,
     merge_parts,
+    slices_of,
 )
-from graph_opt.table_files.row_blocks import blocks_of
 
 Ask = Callable[[Dict[str, Any]], Tuple[Dict[str, Any], List[bytes]]]
 
@@ -133,18 +132,11 @@ def _seen_here(checkpoint: Any, shares: Sequence[RankShare]) -> Iterator[str]:
         parts = CheckpointParts(folder, steps)
         for name, tensor in sorted(checkpoint.tensors.items()):
             if tensor.shape and any(one in name for one in names):
-                _copy(name, tensor, checkpoint, parts)
+                for block in slices_of(checkpoint, name):
+                    parts.write(block)
         prefix = os.path.join(folder, "model")
         merge_parts(parts.prefixes, prefix, steps)
         yield prefix
-
-
-def _copy(name: str, tensor: Any, checkpoint: Any, parts: CheckpointParts) -> None:
-    num_rows = tensor.shape[0]
-    row_bytes = int(np.prod(tensor.shape[1:], dtype=np.int64)) * tensor.dtype.size
-    for first, count in blocks_of(num_rows, row_bytes):
-        rows = checkpoint.rows(name, first, count)
-        parts.write(TensorSlice(name, num_rows, first, rows))
 
 
 def checkpoint_of(restored: Restored, ask: Ask) -> Any:

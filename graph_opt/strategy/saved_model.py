@@ -16,12 +16,14 @@ from graph_opt.strategy.first_rank import on_first_rank
 from graph_opt.table_files.checkpoint_rows import CheckpointRows, tensorflow_errors
 from graph_opt.table_files.checkpoint_slices import (
     CheckpointParts,
-    TensorSlice,
+    file_steps,
     merge_parts,
     read_tensor,
+    slices_of,
+    whole_tensor,
 )
+from graph_opt.table_files.row_blocks import block_bytes
 
-_BLOCK_BYTES = 64 << 20
 _ASSETS_EXTRA = "assets.extra"
 
 
@@ -135,12 +137,10 @@ class _CopyingSaver(tf.train.Saver):
     def save(self, sess: Any, save_path: str, *arguments: Any, **named: Any) -> str:
         """Copies the values to `save_path`."""
         folder = save_path + ".parts"
-        with tf.Graph().as_default(), unwatched_sessions() as session_class:
-            with session_class() as session:
-                steps = ArraySteps(session)
-                parts = CheckpointParts(folder, steps)
-                self._copy(steps, parts)
-                merge_parts(parts.prefixes, save_path, steps)
+        with file_steps() as steps:
+            parts = CheckpointParts(folder, steps)
+            self._copy(steps, parts)
+            merge_parts(parts.prefixes, save_path, steps)
         shutil.rmtree(folder, ignore_errors=True)
         return save_path
 
@@ -155,19 +155,13 @@ class _CopyingSaver(tf.train.Saver):
 
 def _blocks(steps: ArraySteps, checkpoint: CheckpointRows, name: str) -> Any:
     tensor = checkpoint.tensors[name]
-    rows = tensor.shape[0] if tensor.shape else 1
-    size = max(1, tensor.dtype.size) * int(np.prod(tensor.shape[1:]))
-    most = max(1, _BLOCK_BYTES // max(1, size))
-    if rows <= most:  # among them strings, and numbers without a dimension
-        values = read_tensor(steps, checkpoint.prefix, name, tensor.dtype)
-        yield TensorSlice(name, rows, 0, values)
+    num_bytes = tensor.dtype.size * int(np.prod(tensor.shape, dtype=np.int64))
+    if num_bytes <= block_bytes():  # among them strings, and numbers without a dimension
+        yield whole_tensor(name, read_tensor(steps, checkpoint.prefix, name, tensor.dtype))
         return
     with tensorflow_errors():
         checkpoint.check(name)
-    for first in range(0, rows, most):
-        with tensorflow_errors():
-            values = checkpoint.rows(name, first, min(most, rows - first))
-        yield TensorSlice(name, rows, first, values)
+        yield from slices_of(checkpoint, name)
 
 
 def _saved_name(name: str, shapes: Mapping[str, Any], prefix: str) -> str:

@@ -16,6 +16,7 @@ import numpy as np
 from graph_opt.compat import tf
 from graph_opt.compat.array_steps import ArraySteps
 from graph_opt.compat.sessions import unwatched_sessions
+from graph_opt.table_files.row_blocks import blocks_of
 
 
 class TensorSlice(NamedTuple):
@@ -69,10 +70,34 @@ class CheckpointParts(SliceWriter):
     def write(self, *slices: TensorSlice) -> None:
         """See `SliceWriter`; they become one part."""
         self.prefixes.append(os.path.join(self._folder, "part-{:05d}".format(len(self.prefixes))))
-        values = [one.values for one in slices]
-        key = ("save",) + tuple((one.dtype.name, one.ndim) for one in values)
-        names, specs = [one.name for one in slices], [one.spec for one in slices]
-        self._steps.run(key, _save, self.prefixes[-1], names, specs, *values)
+        write_slices(self._steps, self.prefixes[-1], slices)
+
+
+def write_slices(steps: ArraySteps, prefix: str, slices: Sequence[TensorSlice]) -> None:
+    """Writes a checkpoint with slices of any tensors."""
+    values = [one.values for one in slices]
+    key = ("save",) + tuple((one.dtype.name, one.ndim) for one in values)
+    names, specs = [one.name for one in slices], [one.spec for one in slices]
+    steps.run(key, _save, prefix, names, specs, *values)
+
+
+def whole_tensor(name: str, values: np.ndarray) -> TensorSlice:
+    """All of a tensor."""
+    return TensorSlice(name, len(values) if values.shape else 1, 0, values)
+
+
+def slices_of(checkpoint: Any, name: str) -> Iterator[TensorSlice]:
+    """All of a tensor of another checkpoint, block by block.
+
+    Args:
+      checkpoint: A `CheckpointRows`, or what reads one on another rank.
+      name: Of the tensor, which has rows.
+    """
+    tensor = checkpoint.tensors[name]
+    num_rows = tensor.shape[0]
+    row_bytes = int(np.prod(tensor.shape[1:], dtype=np.int64)) * tensor.dtype.size
+    for first, count in blocks_of(num_rows, row_bytes):
+        yield TensorSlice(name, num_rows, first, checkpoint.rows(name, first, count))
 
 
 @contextlib.contextmanager
@@ -90,6 +115,21 @@ def merge_parts(prefixes: Sequence[str], prefix: str, steps: ArraySteps) -> None
         return tf.raw_ops.MergeV2Checkpoints(checkpoint_prefixes=parts, destination_prefix=whole)
 
     steps.run("merge", merge, list(prefixes), prefix)
+
+
+def copy_tensors(
+    steps: ArraySteps, prefix: str, new_prefix: str, names: Sequence[str], dtypes: Sequence[Any]
+) -> None:
+    """Makes a checkpoint with some tensors of another, which do not pass through Python."""
+    specs = [""] * len(names)
+
+    def copy(prefix: Any, new_prefix: Any) -> Any:
+        read = tf.raw_ops.RestoreV2(
+            prefix=prefix, tensor_names=names, shape_and_slices=specs, dtypes=dtypes
+        )
+        return _save(new_prefix, names, specs, *read)
+
+    steps.run(("copy", tuple(names)), copy, prefix, new_prefix)
 
 
 def read_tensor(steps: ArraySteps, prefix: str, name: str, dtype: Any) -> np.ndarray:

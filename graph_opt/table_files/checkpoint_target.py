@@ -12,9 +12,15 @@ from typing import Any, List, Optional, Sequence
 import numpy as np
 
 from graph_opt.compat import tf
-from graph_opt.compat.array_steps import ArraySteps
 from graph_opt.table_files.checkpoint_rows import CheckpointRows
-from graph_opt.table_files.checkpoint_slices import CheckpointParts, TensorSlice, merge_parts
+from graph_opt.table_files.checkpoint_slices import (
+    CheckpointParts,
+    TensorSlice,
+    copy_tensors,
+    file_steps,
+    merge_parts,
+    whole_tensor,
+)
 from graph_opt.table_files.checkpoint_source import KEYS, CheckpointSource
 from graph_opt.table_files.dynamic_tensors import tensors_of
 from graph_opt.table_files.layouts import Layout, first_rows, stretches
@@ -92,8 +98,7 @@ class CheckpointTarget(Target):
     def begin(self, tables: Sequence[Table]) -> None:
         """See `Target`."""
         os.makedirs(self.folder)
-        session = self._resources.enter_context(tf.Session(graph=tf.Graph()))
-        self._steps = ArraySteps(session)
+        self._steps = self._resources.enter_context(file_steps())
         self.parts = CheckpointParts(self.folder, self._steps)
         self.written = list(tables)
 
@@ -130,7 +135,8 @@ class CheckpointTarget(Target):
 
     def merged(self) -> str:
         """Makes a checkpoint of what was written and what is copied; gives its prefix."""
-        prefixes = self.parts.prefixes + self._copied_others() + self._counters()
+        self._write_counters()
+        prefixes = self.parts.prefixes + self._copied_others()
         merge_parts(prefixes, self._whole, self._steps)
         self._resources.close()
         return self._whole
@@ -198,41 +204,20 @@ class CheckpointTarget(Target):
         assert self._others is not None
         prefix = os.path.join(self.folder, "others-{:05d}".format(number))
         dtypes = [self._others.tensors[name].dtype for name in names]
-        specs = [""] * len(names)
-        with tf.Graph().as_default(), tf.Session() as session:
-            tensors = tf.raw_ops.RestoreV2(
-                prefix=self._others.prefix,
-                tensor_names=names,
-                shape_and_slices=specs,
-                dtypes=dtypes,
-            )
-            save = tf.raw_ops.SaveV2(
-                prefix=prefix, tensor_names=names, shape_and_slices=specs, tensors=tensors
-            )
-            session.run(save)
+        copy_tensors(self._steps, self._others.prefix, prefix, names, dtypes)
         return prefix
 
-    def _counters(self) -> List[str]:
-        """A part with what optimizers count, unless it was copied."""
+    def _write_counters(self) -> None:
+        """What optimizers count, unless it is copied."""
         known = set(self.copied)
         found = {
-            name: value
+            name: np.float32(value)
             for table in self.written
             for name, value in table.counters.items()
             if name != "iterations" and name not in known
         }
-        if not found:
-            return []
-        prefix = os.path.join(self.folder, "counters")
-        with tf.Graph().as_default(), tf.Session() as session:
-            save = tf.raw_ops.SaveV2(
-                prefix=prefix,
-                tensor_names=list(found),
-                shape_and_slices=[""] * len(found),
-                tensors=[np.float32(value) for value in found.values()],
-            )
-            session.run(save)
-        return [prefix]
+        if found:
+            self.parts.write(*[whole_tensor(name, np.array(of)) for name, of in found.items()])
 
     def _names_of_others(self) -> List[str]:
         assert self._others is not None

@@ -8,7 +8,7 @@ from typing import Any, Dict, List, Optional, Sequence
 import numpy as np
 
 from graph_opt.table_files.checkpoint_rows import CheckpointRows
-from graph_opt.table_files.checkpoint_slices import TensorSlice
+from graph_opt.table_files.checkpoint_slices import whole_tensor
 from graph_opt.table_files.checkpoint_target import CheckpointTarget
 from graph_opt.table_files.dynamic_source import DynamicSource
 from graph_opt.table_files.dynamic_tensors import (
@@ -143,8 +143,7 @@ class DynamicTarget(CheckpointTarget):
         bank = self._origin.default_values(table, part)
         if len(bank):
             tensors[name + DEFAULT_VALUES] = bank
-        slices = [TensorSlice(one, len(values), 0, values) for one, values in tensors.items()]
-        self.parts.write(*slices)
+        self.parts.write(*[whole_tensor(one, values) for one, values in tensors.items()])
         for number in range(len(table.columns) + 1 if len(keys) else 0):
             os.remove(self._file(table, part, number))
 

@@ -10,9 +10,10 @@ from typing import Any, BinaryIO, Dict, List, Sequence
 
 import numpy as np
 
+from graph_opt.table_files.checksums import Checksums, bytes_of, crc32, write_json
 from graph_opt.table_files.format import Format, has_file
 from graph_opt.table_files.npy_arrays import npy_array
-from graph_opt.table_files.tables import Array, Choice, Column, Source, Table, Target, crc32
+from graph_opt.table_files.tables import Array, Choice, Column, Source, Table, Target
 
 _ENDING = ".npy"
 _SIDECAR = "graph_opt.json"
@@ -147,6 +148,7 @@ class NpyTarget(Target):
         self._folder = "{}.{}.tmp".format(self._path, uuid.uuid4().hex[:12])
         self._open: Dict[str, BinaryIO] = {}
         self._facts: Dict[str, Dict[str, Any]] = {}
+        self._sums: Dict[str, Checksums] = {}
 
     def stored(self, table: Table) -> Table:
         """See `Target`."""
@@ -185,29 +187,23 @@ class NpyTarget(Target):
                     "shape": (table.num_rows, column.width),
                 },
             )
+            checked_rows = max(1, _CHECKED_BYTES // column.row_bytes)
+            self._sums[table.name] = Checksums(checked_rows * column.row_bytes)
             self._facts[table.name] = {
                 "name": table.name,
                 "file": file,
                 "rows": table.num_rows,
                 "width": column.width,
                 "dtype": column.dtype.name,
-                "checked_rows": max(1, _CHECKED_BYTES // column.row_bytes),
-                "crc32": [],
+                "checked_rows": checked_rows,
+                "crc32": self._sums[table.name].values,
             }
 
     def write(self, table: Table, first: int, keys: Array, rows: Sequence[Array]) -> None:
         """See `Target`."""
-        values = np.ascontiguousarray(rows[0])
-        self._open[table.name].write(memoryview(values))  # type: ignore[arg-type]
-        facts, done = self._facts[table.name], 0
-        size, sums = facts["checked_rows"], facts["crc32"]
-        while done < len(values):
-            room = size - (first + done) % size
-            part = values[done : done + room]
-            if room == size:
-                sums.append(0)
-            sums[-1] = crc32(part, sums[-1])
-            done += len(part)
+        data = bytes_of(rows[0])
+        self._open[table.name].write(data)
+        self._sums[table.name].add(data)
 
     def finish(self) -> Source:
         """See `Target`."""
@@ -216,10 +212,7 @@ class NpyTarget(Target):
             os.fsync(opened.fileno())
             opened.close()
         facts = {"version": _VERSION, "tables": list(self._facts.values())}
-        with open(os.path.join(self._folder, _SIDECAR), "w", encoding="utf-8") as written:
-            json.dump(facts, written, indent=1, sort_keys=True)
-            written.flush()
-            os.fsync(written.fileno())
+        write_json(os.path.join(self._folder, _SIDECAR), facts)
         return NpySource(self._folder)
 
     def publish(self) -> None:
@@ -238,9 +231,7 @@ def _is_at(path: str) -> bool:
 
 
 FORMAT = Format(
-    is_at=lambda path: (
-        has_file(path, _ENDING) or (path.endswith(_ENDING) and not os.path.isdir(path))
-    ),
+    is_at=_is_at,
     source=lambda request: NpySource(request.sources[0], request.chosen),
     target=lambda request, source: NpyTarget(request.target),
 )

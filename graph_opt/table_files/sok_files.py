@@ -14,16 +14,15 @@ Each is a header of 296 bytes and n keys, or n rows in the order of the keys:
 
 from __future__ import annotations
 
-import json
 import os
 import string
 import struct
 import uuid
-import zlib
 from typing import Any, BinaryIO, Dict, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
 
+from graph_opt.table_files.checksums import Checksums, bytes_of, write_json
 from graph_opt.table_files.tables import Array, Column
 
 KEY = 0
@@ -170,7 +169,7 @@ class TableWriter:
         self._mark = ".{}.tmp".format(uuid.uuid4().hex[:12])
         self._rows = 0
         self._open: List[BinaryIO] = []
-        self._sums = [_Checksums(one.row_bytes * files.checked_rows) for one in files.files]
+        self._sums = [Checksums(one.row_bytes * files.checked_rows) for one in files.files]
         headers = [one.header(files.table) for one in files.files]
         try:
             for place, header in enumerate(headers):
@@ -185,7 +184,7 @@ class TableWriter:
         rows = len(data) // self._files.row_bytes
         begin = 0
         for one, opened, sums in zip(self._files.files, self._open, self._sums):
-            part = memoryview(data[begin : begin + rows * one.row_bytes])  # type: ignore[arg-type]
+            part = bytes_of(data[begin : begin + rows * one.row_bytes])
             opened.write(part)
             sums.add(part)
             begin += len(part)
@@ -215,13 +214,10 @@ class TableWriter:
             version=VERSION,
             rows=self._rows,
             checked_rows=files.checked_rows,
-            crc32={one.suffix: sums.values() for one, sums in zip(files.files, self._sums)},
+            crc32={one.suffix: sums.values for one, sums in zip(files.files, self._sums)},
         )
         path = files.sidecar_path(self._folder)
-        with open(path + self._mark, "w", encoding="utf-8") as opened:
-            json.dump(written, opened, indent=1, sort_keys=True)
-            opened.flush()
-            os.fsync(opened.fileno())
+        write_json(path + self._mark, written)
         os.replace(path + self._mark, path)
 
     def discard(self) -> None:
@@ -236,32 +232,7 @@ class TableWriter:
 
 def as_bytes(arrays: Sequence[Array]) -> Array:
     """Rows as uint8: all keys, then all their weights, then the same of each slot."""
-    return np.concatenate([np.ascontiguousarray(one).reshape(-1).view(np.uint8) for one in arrays])
-
-
-class _Checksums:
-    """CRC-32 of each block of a stream."""
-
-    def __init__(self, block_bytes: int) -> None:
-        self._block_bytes = block_bytes
-        self._sums: List[int] = []
-        self._room = 0
-
-    def add(self, data: memoryview) -> None:
-        """Goes on with the stream."""
-        begin = 0
-        while begin < len(data):
-            if not self._room:
-                self._sums.append(0)
-                self._room = self._block_bytes
-            part = data[begin : begin + self._room]
-            self._sums[-1] = zlib.crc32(part, self._sums[-1])
-            self._room -= len(part)
-            begin += len(part)
-
-    def values(self) -> Sequence[int]:
-        """The checksums so far."""
-        return self._sums
+    return np.concatenate([np.frombuffer(bytes_of(one), np.uint8) for one in arrays])
 
 
 def _padded(name: str, size: int) -> bytes:

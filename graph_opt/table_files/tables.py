@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-import zlib
 from typing import Any, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
@@ -216,11 +215,6 @@ class Target(abc.ABC):
     @abc.abstractmethod
     def discard(self) -> None:
         """Removes what has no final name."""
-
-
-def crc32(array: Array, before: int = 0) -> int:
-    """Checksum of an array's bytes, going on from another."""
-    return zlib.crc32(memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8)), before)  # type: ignore[arg-type]
 
 
 class Choice(NamedTuple):
