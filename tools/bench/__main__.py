@@ -12,31 +12,43 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Dict, Optional, Sequence
+from typing import Callable, Dict, Optional, Sequence
 
 import tensorflow.compat.v1 as tf
 
 from tools.bench import charts, records
 
+
+def _run_of(module: str, *arguments: str) -> Callable[[bool], records.Outcome]:
+    """The function `run` of a module of this package, which is imported when it is called."""
+
+    def run(quick: bool) -> records.Outcome:
+        imported = importlib.import_module("tools.bench." + module)
+        outcome: records.Outcome = imported.run(*arguments, quick)
+        return outcome
+
+    return run
+
+
 # The order is that of a whole run: what is quick comes first.
-BENCHES: Dict[str, str] = {
-    "buffer": "tools.bench.buffer",
-    "stock_trap": "tools.bench.stock_trap",
-    "staleness": "tools.bench.staleness",
-    "pass": "tools.bench.pass_growth",
-    "group_lookup": "tools.bench.group_lookup",
-    "dynamic": "tools.bench.dynamic_tables.benchmark",
-    "adam": "tools.bench.adam.benchmark",
-    "collectives": "tools.bench.collectives.benchmark",
-    "scaling": "tools.bench.scaling.benchmark",
-    "deeprec": "tools.bench.deeprec.benchmark",
-    "accuracy": "tools.bench.accuracy.benchmark",
-    "tuning": "tools.bench.tuning.benchmark",
-    "async": "tools.bench.async_training",
-    "train": "tools.bench.train",
-    "cluster": "tools.bench.cluster_training",
-    "exact": "tools.bench.exact_training",
-    "server_scaling": "tools.bench.server_scaling.benchmark",
+BENCHES: Dict[str, Callable[[bool], records.Outcome]] = {
+    "buffer": _run_of("buffer"),
+    "stock_trap": _run_of("stock_trap"),
+    "staleness": _run_of("staleness"),
+    "pass": _run_of("pass_growth"),
+    "group_lookup": _run_of("group_lookup"),
+    "dynamic": _run_of("dynamic_tables.benchmark"),
+    "adam": _run_of("adam.benchmark"),
+    "collectives": _run_of("collectives.benchmark"),
+    "scaling": _run_of("scaling.benchmark"),
+    "deeprec": _run_of("deeprec.benchmark"),
+    "accuracy": _run_of("accuracy.benchmark"),
+    "tuning": _run_of("tuning.benchmark"),
+    "async": _run_of("training.run_contest", "async"),
+    "train": _run_of("training.run_contest", "train"),
+    "cluster": _run_of("training.run_contest", "cluster"),
+    "exact": _run_of("training.run_contest", "exact"),
+    "server_scaling": _run_of("server_scaling.benchmark"),
 }
 OUTPUT = Path("build/bench")
 LIMIT_SECONDS = 3000.0  # a benchmark that hangs must not keep the others from running
@@ -79,7 +91,7 @@ def measure(name: str, quick: bool, output: Path) -> records.Outcome:
     """
     print("==> {}{}".format(name, " (quick: these figures mean nothing)" if quick else ""))
     started = time.monotonic()
-    outcome: records.Outcome = importlib.import_module(BENCHES[name]).run(quick)
+    outcome = BENCHES[name](quick)
     path = output / "{}.json".format(name)
     records.write(path, name, outcome)
     print(records.table(outcome))

@@ -19,6 +19,8 @@ from typing import Any, FrozenSet, List, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
+from tools.bench.ancestors import ancestors
+
 ROWS = 100000
 DIMENSION = 16
 HIDDEN = (64, 32)
@@ -99,7 +101,7 @@ def lookup_block() -> Block:
         tf.train.AdagradOptimizer(0.05).minimize(loss, name="train")
         graph_def = graph.as_graph_def(add_shapes=True)
         source = next(op for op in graph.get_operations() if op.type == "IteratorGetNext")
-        shared = _upstream([source, iterator.initializer])
+        shared = frozenset(each.name for each in ancestors([source, iterator.initializer]))
     return Block(graph_def, shared, source.name, len(source.outputs), hidden.op.name, len(vectors))
 
 
@@ -161,19 +163,6 @@ def _dense(inputs: tf.Tensor, units: int) -> tf.Tensor:
         kernel = tf.get_variable("kernel", [int(inputs.shape[1]), units])
         bias = tf.get_variable("bias", [units])
         return tf.nn.relu(tf.nn.bias_add(tf.matmul(inputs, kernel), bias))
-
-
-def _upstream(operations: List[tf.Operation]) -> FrozenSet[str]:
-    """The operations and all that they are made from."""
-    found = set()
-    waiting = list(operations)
-    while waiting:
-        operation = waiting.pop()
-        if operation.name not in found:
-            found.add(operation.name)
-            waiting.extend(tensor.op for tensor in operation.inputs)
-            waiting.extend(operation.control_inputs)
-    return frozenset(found)
 
 
 def _widen(target: Any, node: Any, copies: int) -> None:

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 import tempfile
 import time
 from pathlib import Path
@@ -178,6 +179,32 @@ class Contestants:
                 found[implementation] = functools.partial(self._seconds, label, seconds)
         return found
 
+    def seconds(
+        self, of_pass: str, rounds: int, seconds: float, limit_seconds: float = math.inf
+    ) -> Dict[str, List[float]]:
+        """By implementation, seconds of a batch in each round, after a call of each.
+
+        Args:
+            of_pass: what is measured.
+            rounds: of turns.
+            seconds: of a turn.
+            limit_seconds: after these no further round begins.
+        """
+        started = time.monotonic()
+        in_turns(self.of_pass(of_pass, 0.0), rounds=1, warm_up=0)
+        turns = self.of_pass(of_pass, seconds)
+        found: Dict[str, List[Optional[float]]] = {label: [] for label in turns}
+        for number in range(rounds):
+            if number > 0 and time.monotonic() - started > limit_seconds:
+                break
+            for label, measured in in_turns(turns, rounds=1, warm_up=0).items():
+                found[label].extend(measured)
+        return {
+            label: [one for one in measured if one is not None]
+            for label, measured in found.items()
+            if None not in measured
+        }
+
     def _floor_seconds(self, seconds: float) -> float:
         assert self._floor is not None and self.size is not None
         return self.size.looked_up / self._floor.rows_per_s(self.size, seconds)
@@ -203,26 +230,13 @@ class Contestants:
 def _measured(
     contestants: Contestants, effort: Effort, size: Size, distribution: str, of_pass: str
 ) -> Outcome:
-    started = time.monotonic()
     params = {
         "batch": size.batch,
         "ids_per_row": size.ids_per_row,
         "distribution": distribution,
         "pass": of_pass,
     }
-    in_turns(contestants.of_pass(of_pass, 0.0), rounds=1, warm_up=0)
-    turns = contestants.of_pass(of_pass, effort.seconds)
-    runs: Dict[str, List[Optional[float]]] = {label: [] for label in turns}
-    for number in range(effort.rounds):
-        if number > 0 and time.monotonic() - started > effort.case_seconds:
-            break
-        for label, measured in in_turns(turns, rounds=1, warm_up=0).items():
-            runs[label].extend(measured)
-    seconds = {
-        label: [one for one in measured if one is not None]
-        for label, measured in runs.items()
-        if None not in measured
-    }
+    seconds = contestants.seconds(of_pass, effort.rounds, effort.seconds, effort.case_seconds)
     return Outcome(
         tuple(_records(seconds, size, params, contestants.instruction_sets)),
         tuple(_absent(contestants, seconds, params)),

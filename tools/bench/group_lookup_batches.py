@@ -14,7 +14,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from tools.bench.group_lookup_cases import LEARNING_RATE, Size
+from tools.bench.group_lookup_cases import COMBINER, LEARNING_RATE, Size
 from tools.bench.group_lookup_server import Run
 
 # (tables, ids of each) -> pooled rows of each
@@ -74,6 +74,14 @@ class Batches:
         gradients = tf.gradients(pooled, tables, grad_ys=[one.value() for one in above])
         optimizer = optimizer or tf.train.AdagradOptimizer(LEARNING_RATE)
         return optimizer.apply_gradients(zip(gradients, tables))
+
+
+def plain_lookup(tables: Sequence[Any], ids: Sequence[tf.SparseTensor]) -> List[tf.Tensor]:
+    """The lookup that scripts write."""
+    return [
+        tf.nn.embedding_lookup_sparse(table, one, None, combiner=COMBINER)
+        for table, one in zip(tables, ids)
+    ]
 
 
 def tables_of(size: Size, use_resource: bool, prefix: str) -> List[Any]:

@@ -12,7 +12,7 @@ from typing import Any, Dict, Iterator, List, Sequence, Tuple
 import tensorflow.compat.v1 as tf
 
 import graph_opt
-from tools.bench.group_lookup_batches import Batches, runs_of, tables_of
+from tools.bench.group_lookup_batches import Batches, plain_lookup, runs_of, tables_of
 from tools.bench.group_lookup_cases import COMBINER, FORWARD, TRAIN, Size
 from tools.bench.group_lookup_server import Prepared, Run
 
@@ -71,7 +71,7 @@ def _train(
     with tf.Graph().as_default() as graph:
         batches = Batches(size)
         tables = tables_of(size, use_resource, "table")
-        op = batches.train(_stock, tables)
+        op = batches.train(plain_lookup, tables)
         initializer = tf.global_variables_initializer()
         graph_opt.optimize_graph(graph, _config())
         if not any(node.type.endswith("GroupEmbeddingApply") for node in graph.get_operations()):
@@ -89,10 +89,3 @@ def _config() -> Any:
 
 def _group(tables: Sequence[Any], ids: Sequence[tf.SparseTensor]) -> List[tf.Tensor]:
     return list(graph_opt.group_embedding_lookup_sparse(list(tables), list(ids), COMBINER))
-
-
-def _stock(tables: Sequence[Any], ids: Sequence[tf.SparseTensor]) -> List[tf.Tensor]:
-    return [
-        tf.nn.embedding_lookup_sparse(table, one, None, combiner=COMBINER)
-        for table, one in zip(tables, ids)
-    ]

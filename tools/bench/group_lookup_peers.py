@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
-import tempfile
-from multiprocessing import connection
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple, Optional
+from typing import Any, Dict, NamedTuple, Optional
 
+from tools.bench.cluster.processes import ChildProcess, ProcessEnded
 from tools.bench.group_lookup_cases import Size
 
 ANSWER_SECONDS = 240.0
-_CLOSE_SECONDS = 20.0
+_WORDS_LENGTH = 400
 _PEERS = Path("build/peers")  # filled by tools/setup/peers.sh
 
 
@@ -56,8 +54,6 @@ class Peer:
     """A running process. Ended by `close`; after an error it is of no more use."""
 
     def __init__(self, program: Program) -> None:
-        self._name = program.name
-        self._log = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")
         # TensorFlow's line on what it is compiled for is read (see instruction_sets.py).
         environment = dict(os.environ, TF_CPP_MIN_LOG_LEVEL="0")
         # OpenMP's threads spin at barriers otherwise: no faster here, and where anything else runs
@@ -65,13 +61,11 @@ class Peer:
         environment.setdefault("OMP_WAIT_POLICY", "PASSIVE")
         if program.path is not None:
             environment["PYTHONPATH"] = str(program.path.resolve())
-        self._process = subprocess.Popen(
-            [str(program.python), "-m", "tools.bench.group_lookup_server", program.module],
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._log,
+        module, arguments = "tools.bench.group_lookup_server", [program.module]
+        self._child = ChildProcess(
+            program.name, module, arguments, program.python, environment, ANSWER_SECONDS
         )
+        self.close = self._child.close
 
     def prepare(self, size: Size) -> Dict[str, Any]:
         """Makes tables and programs for a size; gives `runs`, `absent` and `instruction_set`."""
@@ -89,42 +83,14 @@ class Peer:
         """Gives the memory back."""
         self._ask(do="close")
 
-    def close(self) -> None:
-        """Ends the process."""
-        if self._process.poll() is None:
-            assert self._process.stdin is not None
-            self._process.stdin.close()
-            try:
-                self._process.wait(_CLOSE_SECONDS)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
-        self._log.close()
-
     def _ask(self, **request: Any) -> Dict[str, Any]:
-        assert self._process.stdin is not None and self._process.stdout is not None
         try:
-            self._process.stdin.write((json.dumps(request) + "\n").encode("utf-8"))
-            self._process.stdin.flush()
-        except BrokenPipeError:
-            raise PeerError(self._last_words()) from None
-        # select.select takes no descriptor above 1023.
-        ready = connection.wait([self._process.stdout.fileno()], ANSWER_SECONDS)
-        if not ready:
-            self._process.kill()
-            raise PeerError("{} gave no answer in {:.0f} s".format(self._name, ANSWER_SECONDS))
-        line = self._process.stdout.readline()
-        if not line:
-            raise PeerError(self._last_words())
-        answer: Dict[str, Any] = json.loads(line.decode("utf-8"))
+            self._child.tell(json.dumps(request))
+            answer: Dict[str, Any] = json.loads(self._child.ready_line())
+        except ProcessEnded as error:
+            first, *more = str(error).splitlines()
+            words = ": ".join([first, *(line.strip() for line in more[-1:])])
+            raise PeerError(words[:_WORDS_LENGTH]) from None
         if "error" in answer:
             raise PeerError(answer["error"])
         return answer
-
-    def _last_words(self) -> str:
-        self._process.wait()
-        self._log.seek(0)
-        lines: List[str] = self._log.read().strip().splitlines() or ["no word"]
-        return "{} ended with status {}: {}".format(
-            self._name, self._process.returncode, lines[-1][:300]
-        )

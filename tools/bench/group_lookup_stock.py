@@ -8,7 +8,7 @@ from typing import Any, Dict, Iterator, List, Sequence
 import tensorflow.compat.v1 as tf
 
 from tools.bench import instruction_sets
-from tools.bench.group_lookup_batches import Batches, runs_of, tables_of
+from tools.bench.group_lookup_batches import Batches, plain_lookup, runs_of, tables_of
 from tools.bench.group_lookup_cases import COMBINER, FORWARD, TRAIN, Size
 from tools.bench.group_lookup_server import Prepared, Run
 
@@ -22,9 +22,9 @@ def prepared(size: Size) -> Iterator[Prepared]:
         train: Dict[str, tf.Operation] = {}
         for kind, use_resource in (("ref", False), ("resource", True)):
             tables = tables_of(size, use_resource, kind)
-            forward["tf_{} {}".format(kind, FORWARD)] = batches.forward(_plain, tables)
+            forward["tf_{} {}".format(kind, FORWARD)] = batches.forward(plain_lookup, tables)
             forward["tf_safe_{} {}".format(kind, FORWARD)] = batches.forward(_safe, tables)
-            train["tf_{} {}".format(kind, TRAIN)] = batches.train(_plain, tables)
+            train["tf_{} {}".format(kind, TRAIN)] = batches.train(plain_lookup, tables)
         with tf.Session() as session:
             session.run(tf.global_variables_initializer())
             runs: Dict[str, Run] = runs_of(session, batches, forward, size.replicas)
@@ -33,13 +33,6 @@ def prepared(size: Size) -> Iterator[Prepared]:
                 instruction_sets.own_log(), instruction_sets.cpu_flags()
             )
             yield Prepared(lambda ids: batches.load(session, ids), runs, {}, compiled_for)
-
-
-def _plain(tables: Sequence[Any], ids: Sequence[tf.SparseTensor]) -> List[tf.Tensor]:
-    return [
-        tf.nn.embedding_lookup_sparse(table, one, None, combiner=COMBINER)
-        for table, one in zip(tables, ids)
-    ]
 
 
 def _safe(tables: Sequence[Any], ids: Sequence[tf.SparseTensor]) -> List[tf.Tensor]:

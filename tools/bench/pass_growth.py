@@ -12,13 +12,11 @@ import gc
 import time
 from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 
-import numpy as np
-
 import graph_opt
 from tools.bench.copied_graph import Block, copied_graph, copies_for, lookup_block
 from tools.bench.records import Goal, Outcome, Record, from_runs
 from tools.bench.training.sessions import ASYNC, BOTH, session_config
-from tools.bench.turns import in_turns
+from tools.bench.turns import exponent, in_turns
 
 WORKLOAD = "generated"
 MODES = (ASYNC, BOTH)
@@ -85,10 +83,5 @@ def _growth(mode: str, seconds: Sequence[Record]) -> Record:
     chosen: List[Record] = largest if len(largest) > 1 else list(seconds)
     nodes = [record.params["nodes"] for record in chosen]
     params = {"least_nodes": min(nodes), "most_nodes": max(nodes)}
-    runs = [_slope(nodes, each) for each in zip(*(record.runs for record in chosen))]
+    runs = [exponent(nodes, each) for each in zip(*(record.runs for record in chosen))]
     return from_runs("growth_exponent", WORKLOAD, mode, params, runs, goal=GOAL_EXPONENT)
-
-
-def _slope(nodes: Sequence[int], seconds: Sequence[float]) -> float:
-    slope, _ = np.polyfit(np.log(nodes), np.log(seconds), 1)
-    return float(slope)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple
 
 from tools.bench.cluster.loopback import Cluster
 from tools.bench.records import Goal, Outcome, Record, from_runs
@@ -56,11 +56,7 @@ def _measured(workload: str, mode: str, effort: Effort, quick: bool) -> List[Rec
             every: stack.enter_context(_step(workload, _sampling(mode, every), effort.batch, quick))
             for every in (NEVER, DEFAULT, ALWAYS)
         }
-        contestants = {
-            str(every): functools.partial(seconds_per_call, step, effort.seconds, _BURN_IN)
-            for every, (step, _) in steps.items()
-        }
-        runs = in_turns(contestants, effort.rounds)
+        runs = _seconds(steps, effort)
     never, default, always = (runs[str(every)] for every in (NEVER, DEFAULT, ALWAYS))
     params: Dict[str, Any] = {"batch": effort.batch, "capacity": 2}
     share = [(one - 1.0) / DEFAULT for one in ratios(always, never)]
@@ -78,11 +74,7 @@ def _limited(workload: str, effort: Effort, quick: bool) -> List[Record]:
             limit: stack.enter_context(_step(workload, _limit(limit), effort.batch, quick))
             for limit in limits
         }
-        contestants = {
-            str(limit): functools.partial(seconds_per_call, step, effort.seconds, _BURN_IN)
-            for limit, (step, _) in steps.items()
-        }
-        runs = in_turns(contestants, effort.rounds)
+        runs = _seconds(steps, effort)
         shares = {limit: _share_refreshed(steps[limit][1]) for limit in LIMITS}
     records: List[Record] = []
     for limit in LIMITS:
@@ -94,6 +86,16 @@ def _limited(workload: str, effort: Effort, quick: bool) -> List[Record]:
             from_runs("conflicting_rows_share", *of_limit, [share]) for share in shares[limit]
         ]
     return records
+
+
+def _seconds(
+    steps: Mapping[Any, Tuple[Callable[[], object], Any]], effort: Effort
+) -> Dict[str, List[float]]:
+    contestants = {
+        str(label): functools.partial(seconds_per_call, step, effort.seconds, _BURN_IN)
+        for label, (step, _) in steps.items()
+    }
+    return in_turns(contestants, effort.rounds)
 
 
 def _share_refreshed(session: Any) -> List[float]:

@@ -13,6 +13,8 @@ import functools
 import time
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, TypeVar
 
+import numpy as np
+
 from tools.bench.training.contenders import Contender, Turn, Turns
 
 Measured = TypeVar("Measured")
@@ -176,6 +178,12 @@ def _warmed_up(contender: Contender, schedule: TimedSchedule, agreed: Callable[[
 def ratios(numerators: Sequence[float], denominators: Sequence[float]) -> List[float]:
     """Quotient of each round."""
     return [above / below for above, below in zip(numerators, denominators)]
+
+
+def exponent(sizes: Sequence[float], seconds: Sequence[float]) -> float:
+    """The power of sizes with which times grow, by least squares of logarithms."""
+    slope, _ = np.polyfit(np.log(sizes), np.log(seconds), 1)
+    return float(slope)
 
 
 def seconds_per_call(call: Callable[[], object], seconds: float, burn_in: int = 0) -> float:

@@ -20,9 +20,8 @@ import tqdm
 
 from tools.bench.argument_types import count, milliseconds, positive
 from tools.bench.cluster.loopback import Cluster, start_cluster
-from tools.bench.cluster.processes import ProcessEnded
 from tools.bench.training import flags as shared_flags
-from tools.bench.training.command import EXIT_FAILED, EXIT_INTERRUPTED, clear_message
+from tools.bench.training.command import exit_code_of
 from tools.bench.training.contenders import Contender, Setting, Turns, open_halves, open_trainer
 from tools.bench.training.measurement import figures
 from tools.bench.training.sessions import (
@@ -73,15 +72,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     flags = parser.parse_args(arguments)
     tf.logging.set_verbosity(tf.logging.ERROR)
     tf.disable_v2_behavior()
-    try:
-        _run(flags)
-    except (ProcessEnded, OSError, ValueError, tf.errors.OpError) as error:
-        print(f"error: {clear_message(error)}", file=sys.stderr)
-        return EXIT_FAILED
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return EXIT_INTERRUPTED
-    return 0
+    return exit_code_of(lambda: _run(flags))
 
 
 def _run(flags: argparse.Namespace) -> None:

@@ -18,11 +18,11 @@ import tqdm
 
 from tools.bench.argument_types import positive
 from tools.bench.collectives.figures import times_of
-from tools.bench.collectives.launch import RANKS, RanksFailed, found_by_ranks
+from tools.bench.collectives.launch import RANKS, found_by_ranks
 from tools.bench.collectives.modes import DEMONSTRATED
 from tools.bench.collectives.settings import DLRM, Setting
 from tools.bench.collectives.weights import score_of_ranks
-from tools.bench.training.command import EXIT_FAILED, EXIT_INTERRUPTED
+from tools.bench.training.command import exit_code_of
 from tools.demo.ranks_report import Outcome, report
 
 BUCKETS = 100000  # of each table
@@ -54,15 +54,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         with_floor=False,
         quick=flags.quick,
     )
-    try:
-        print(report(_outcome(setting, flags.ranks)))
-    except RanksFailed as error:
-        print(f"error: {error}", file=sys.stderr)
-        return EXIT_FAILED
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return EXIT_INTERRUPTED
-    return 0
+    return exit_code_of(lambda: print(report(_outcome(setting, flags.ranks))))
 
 
 def _outcome(setting: Setting, ranks: int) -> Outcome:
@@ -75,7 +67,7 @@ def _outcome(setting: Setting, ranks: int) -> Outcome:
             bar.n = done
             bar.set_description(mode)
 
-        found = found_by_ranks(setting, folder, watch, ["--keep-weights"], ranks)
+        found = found_by_ranks(setting, folder, watch, keep_weights=True, ranks=ranks)
         bar.set_description("scores")
         scores = {mode: score_of_ranks(model, folder, mode, ranks) for mode in setting.modes}
         bar.n = bar.total

@@ -7,12 +7,12 @@ from typing import Any, Callable, Dict, List, NamedTuple, Sequence, Tuple
 
 import tensorflow.compat.v1 as tf
 
-from tools.bench.cluster.processes import available_cores
 from tools.bench.collectives.figures import Times
 from tools.bench.collectives.launch import CYCLE_MILLISECONDS
 from tools.bench.collectives.modes import DESCRIPTIONS, HOROVOD
 from tools.bench.collectives.settings import Setting
 from tools.bench.collectives.traffic import ALL_TO_ALL
+from tools.bench.machine import cores
 from tools.bench.turns import ratios
 from tools.bench.workloads.scoring import Score
 
@@ -49,7 +49,7 @@ def report(outcome: Outcome) -> str:
         f"{tables.width}, batch {setting.batch} on each rank, {setting.optimizer}; {rows} held-out "
         "rows",
         f"TensorFlow {tf.version.VERSION}, Horovod {horovod.__version__} (cycle time "
-        f"{CYCLE_MILLISECONDS} ms) on {available_cores()} cores; medians of {setting.rounds} turns "
+        f"{CYCLE_MILLISECONDS} ms) on {cores()} cores; medians of {setting.rounds} turns "
         f"of {setting.steps} steps",
         "",
         *(f"{mode + ':':<{_LABEL}}{DESCRIPTIONS[mode]}" for mode in setting.modes),

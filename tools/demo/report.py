@@ -7,7 +7,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 import tensorflow.compat.v1 as tf
 
-from tools.bench.cluster.processes import available_cores
+from tools.bench.machine import cores
 from tools.bench.training.contenders import LOOKUPS_ALONE, MAIN_ALONE, Turn, Turns
 from tools.bench.training.measurement import Figures
 from tools.bench.training.sessions import ASYNC, BOTH, MODES, STOCK
@@ -37,7 +37,7 @@ def report(parts: Sequence[Part], flags: argparse.Namespace) -> str:
             "",
             f"DLRM: 26 tables of {flags.buckets} x {flags.dimension}, batch {flags.batch}, "
             f"{flags.optimizer}; {parts[0].scores[STOCK].rows} held-out rows",
-            f"TensorFlow {tf.version.VERSION} on {available_cores()} cores; medians of "
+            f"TensorFlow {tf.version.VERSION} on {cores()} cores; medians of "
             f"{flags.rounds} turns of {flags.steps} steps each, A B C D A B C D",
             "",
             *_modes(),

@@ -14,6 +14,9 @@ import pytest
 
 from graph_opt.compat import tf
 from tools.bench import __main__ as command
+from tools.bench.process_outcome import outcome_of_process
+from tools.bench.training.contests import CONTESTS, Scenario
+from tools.bench.training.scenario import measure
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 NEEDED = {"figure", "workload", "mode", "params", "value", "runs"}
@@ -253,16 +256,12 @@ def test_ids_that_conflict_are_counted(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("workload, delay", [("wide", ["--delay-ms", "1"]), ("dlrm", [])])
-def test_other_scenarios(workload: str, delay: List[str], tmp_path: Path) -> None:
-    output = tmp_path / "outcome.json"
-    flags = ["--contest", "train", "--workload", workload, *delay, "--quick"]
-    module = "tools.bench.training.scenario"
-    command = [sys.executable, "-m", module, *flags, "--output", str(output)]
-    subprocess.run(command, cwd=str(REPOSITORY), timeout=900, check=True)
-    records = json.loads(output.read_text(encoding="utf-8"))["records"]
-    assert {record["workload"] for record in records} == {workload}
-    assert {record["params"].get("delay_ms") for record in records} == {1.0 if delay else None}
+@pytest.mark.parametrize("scenario", [Scenario("wide", 1.0), Scenario("dlrm")], ids=str)
+def test_other_scenarios(scenario: Scenario) -> None:
+    outcome = outcome_of_process(measure, [CONTESTS["train"], scenario, True], 900.0)
+    assert {record.workload for record in outcome.records} == {scenario.workload}
+    delays = {record.params.get("delay_ms") for record in outcome.records}
+    assert delays == {scenario.delay_ms}
 
 
 def test_an_unknown_name_is_told_the_names_there_are(capsys: pytest.CaptureFixture) -> None:

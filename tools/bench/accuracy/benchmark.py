@@ -9,12 +9,12 @@ is measured, so that other jobs may use the machine.
 
 from __future__ import annotations
 
-import subprocess
 import sys
 
 from tools.bench.accuracy.cases import CASES
 from tools.bench.accuracy.figures import absent_outcome
-from tools.bench.process_outcome import outcome_of_process
+from tools.bench.accuracy.training import measure
+from tools.bench.process_outcome import PartFailed, outcome_of_process, with_figures
 from tools.bench.records import Outcome
 
 LIMIT_SECONDS = 1200.0
@@ -25,11 +25,8 @@ def run(quick: bool = False) -> Outcome:
     outcome = Outcome(())
     for case in CASES:
         print(case, file=sys.stderr, flush=True)
-        flags = ["--case", case, *(["--quick"] if quick else [])]
         try:
-            outcome += outcome_of_process("tools.bench.accuracy.training", flags, LIMIT_SECONDS)
-        except subprocess.SubprocessError as error:
-            outcome += absent_outcome(case, str(error))
-    if not outcome.records:
-        raise RuntimeError("no data set came to figures: {}".format(outcome.absent[0].reason))
-    return outcome
+            outcome += outcome_of_process(measure, [case, quick], LIMIT_SECONDS)
+        except PartFailed as error:
+            outcome += absent_outcome(case, error)
+    return with_figures(outcome)

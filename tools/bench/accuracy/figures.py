@@ -16,7 +16,8 @@ import statistics
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from tools.bench.accuracy.cases import BATCH, Way
-from tools.bench.records import Absent, Outcome, Record, from_runs
+from tools.bench.process_outcome import nothing_of
+from tools.bench.records import Outcome, Record, from_runs
 from tools.bench.training.sessions import STOCK
 from tools.bench.workloads.scoring import Score
 
@@ -64,9 +65,9 @@ def outcome_of(case: str, found: Dict[Way, List[Trained]]) -> Outcome:
     return Outcome(tuple(records))
 
 
-def absent_outcome(case: str, reason: str) -> Outcome:
+def absent_outcome(case: str, reason: object) -> Outcome:
     """That of a data set which is not there."""
-    return Outcome((), (Absent("auc", case, STOCK, {}, reason),))
+    return nothing_of((case, STOCK, {}), ["auc"], reason)
 
 
 def _staleness(where: Tuple[str, str, Dict[str, Any]], runs: Sequence[Trained]) -> List[Record]:

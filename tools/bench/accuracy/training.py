@@ -1,20 +1,14 @@
-"""One data set, trained on in all ways, with all seeds, one after the other.
-
-python -m tools.bench.accuracy.training --case movielens --output FILE
-"""
+"""One data set, trained on in all ways, with all seeds, one after the other."""
 
 from __future__ import annotations
 
-import argparse
-import json
 import tempfile
 from pathlib import Path
-from typing import Dict, List, Optional, Sequence
-
-import tensorflow.compat.v1 as tf
+from typing import Dict, List
 
 from tools.bench.accuracy.cases import CASES, THREADS, Case, NoRows, Way, plan
 from tools.bench.accuracy.figures import Trained, absent_outcome, outcome_of
+from tools.bench.records import Outcome
 from tools.bench.training.job import Job, train
 from tools.bench.training.sessions import Prefetching, SessionOptions
 
@@ -53,21 +47,14 @@ def _all_trained(case: Case, quick: bool) -> Dict[Way, List[Trained]]:
     return found
 
 
-def main(arguments: Optional[Sequence[str]] = None) -> None:
-    """Trains on the data set that the flags name and writes the outcome as JSON."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--case", choices=sorted(CASES), required=True)
-    parser.add_argument("--quick", action="store_true", help="few ways, one seed")
-    parser.add_argument("--output", type=Path, required=True, help="file to write")
-    options = parser.parse_args(arguments)
-    tf.logging.set_verbosity(tf.logging.ERROR)  # every TF1 name is deprecated: that is known here
-    tf.disable_v2_behavior()
+def measure(name: str, quick: bool) -> Outcome:
+    """Trains on a data set.
+
+    Args:
+        name: of `CASES`.
+        quick: few ways, one seed.
+    """
     try:
-        outcome = outcome_of(options.case, _all_trained(CASES[options.case], options.quick))
+        return outcome_of(name, _all_trained(CASES[name], quick))
     except NoRows as error:
-        outcome = absent_outcome(options.case, str(error))
-    options.output.write_text(json.dumps(outcome.to_dict()), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
+        return absent_outcome(name, error)

@@ -11,15 +11,14 @@ with which a step's time grows. Beside each stands what memory alone would allow
 
 from __future__ import annotations
 
-import subprocess
 import sys
 
 from tools.bench.adam.figures import growth
 from tools.bench.adam.scenario import measure
 from tools.bench.adam.scenarios import QUICK_SCENARIOS, SCENARIOS, Scenario
 from tools.bench.machine import available_bytes
-from tools.bench.process_outcome import outcome_of_process
-from tools.bench.records import Absent, Outcome
+from tools.bench.process_outcome import PartFailed, nothing_of, outcome_of_process, with_figures
+from tools.bench.records import Outcome
 from tools.bench.training.sessions import DEFERRED
 
 LIMIT_SECONDS = 300.0
@@ -34,28 +33,17 @@ def run(quick: bool = False) -> Outcome:
     for number, scenario in enumerate(scenarios, start=1):
         print("{}/{} {}".format(number, len(scenarios), scenario), file=sys.stderr, flush=True)
         outcome += measure(scenario, quick) if quick else _separately(scenario)
-    if not outcome.records:
-        raise RuntimeError("no scenario came to figures: {}".format(outcome.absent[0].reason))
-    return outcome + growth(scenarios, outcome)
+    return with_figures(outcome) + growth(scenarios, outcome)
 
 
 def _separately(scenario: Scenario) -> Outcome:
+    where = (scenario.workload, DEFERRED, scenario.params)
     if scenario.bytes_needed > available_bytes():
-        return _nothing(
-            scenario,
-            "needs {:.0f} GiB of memory, of which {:.0f} are free".format(
-                scenario.bytes_needed / _BYTES_PER_GIB, available_bytes() / _BYTES_PER_GIB
-            ),
+        needs = "needs {:.0f} GiB of memory, of which {:.0f} are free".format(
+            scenario.bytes_needed / _BYTES_PER_GIB, available_bytes() / _BYTES_PER_GIB
         )
-    flags = ["--workload", scenario.workload, "--rows", str(scenario.tables.rows)]
-    if scenario.delay_ms is not None:
-        flags += ["--delay-ms", str(scenario.delay_ms)]
+        return nothing_of(where, _FIGURES, needs)
     try:
-        return outcome_of_process("tools.bench.adam.scenario", flags, LIMIT_SECONDS)
-    except subprocess.SubprocessError as error:
-        return _nothing(scenario, str(error))
-
-
-def _nothing(scenario: Scenario, reason: str) -> Outcome:
-    place = (scenario.workload, DEFERRED, scenario.params, reason)
-    return Outcome((), tuple(Absent(figure, *place) for figure in _FIGURES))
+        return outcome_of_process(measure, [scenario], LIMIT_SECONDS)
+    except PartFailed as error:
+        return nothing_of(where, _FIGURES, error)

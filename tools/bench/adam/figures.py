@@ -5,14 +5,12 @@ from __future__ import annotations
 import statistics
 from typing import Dict, List, Optional, Sequence, Tuple
 
-import numpy as np
-
 from tools.bench.adam.scenarios import GROWTH, Scenario
 from tools.bench.adam.traffic import Traffic
 from tools.bench.records import Goal, Outcome, Record, from_runs
 from tools.bench.training.contenders import Turns
 from tools.bench.training.sessions import ADAM_MODES, DEFERRED, LAZY, STOCK
-from tools.bench.turns import ratios
+from tools.bench.turns import exponent, ratios
 
 MACHINE = "machine"
 RATE = "steps_per_s"
@@ -91,8 +89,8 @@ def _exponent(alike: Sequence[Scenario], mode: str, outcome: Outcome) -> Optiona
     if len(found) < 2:
         return None
     rows = [each for each, _ in found]
-    runs = [_slope(rows, rates) for rates in zip(*(record.runs for _, record in found))]
-    floor = _slope(rows, [record.floor or 1.0 for _, record in found])
+    runs = [-exponent(rows, rates) for rates in zip(*(record.runs for _, record in found))]
+    floor = -exponent(rows, [record.floor or 1.0 for _, record in found])
     params = dict(least_rows=min(rows), most_rows=max(rows), **alike[0].params_but_rows)
     goal: Optional[Goal] = GROWTH if mode == DEFERRED else None
     workload = alike[0].workload
@@ -100,13 +98,5 @@ def _exponent(alike: Sequence[Scenario], mode: str, outcome: Outcome) -> Optiona
 
 
 def _rates(scenario: Scenario, mode: str, outcome: Outcome) -> Optional[Record]:
-    for record in outcome.records:
-        if (record.figure, record.mode, record.workload) == (RATE, mode, scenario.workload):
-            if record.params == scenario.params:
-                return record
-    return None
-
-
-def _slope(rows: Sequence[int], rates: Sequence[float]) -> float:
-    slope, _ = np.polyfit(np.log(rows), -np.log(rates), 1)
-    return float(slope)
+    params = dict(scenario.params, delay_ms=scenario.delay_ms)
+    return outcome.find(RATE, scenario.workload, mode, **params)

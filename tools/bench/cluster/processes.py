@@ -8,13 +8,15 @@ order (last checkpoint first, parameter servers after it).
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import subprocess
 import sys
 import tempfile
 from multiprocessing import connection
-from typing import IO, Sequence
+from pathlib import Path
+from typing import IO, Mapping, Optional, Sequence
 
 START_SECONDS = 120.0  # importing TensorFlow on a loaded machine takes its time
 STOP_SECONDS = 5.0
@@ -32,6 +34,9 @@ class ChildProcess:
       label: how messages name the process, for example "parameter server 0".
       module: module to run (`python -m module`).
       arguments: its command line.
+      python: the interpreter; None: this one.
+      environment: its variables; None: those of this process.
+      patience: seconds that it may take for a line.
 
     Example:
       >>> child = ChildProcess("proxy", "graph_opt.cli", ["proxy", "--delay-ms", "1", ...])
@@ -39,11 +44,21 @@ class ChildProcess:
       >>> child.close()
     """
 
-    def __init__(self, label: str, module: str, arguments: Sequence[str]) -> None:
+    def __init__(
+        self,
+        label: str,
+        module: str,
+        arguments: Sequence[str],
+        python: Optional[Path] = None,
+        environment: Optional[Mapping[str, str]] = None,
+        patience: float = START_SECONDS,
+    ) -> None:
         self.label = label
+        self._patience = patience
         self._errors: IO[bytes] = tempfile.TemporaryFile()
         self._process = subprocess.Popen(
-            [sys.executable, "-m", module, *arguments],
+            [str(python or sys.executable), "-m", module, *arguments],
+            env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
@@ -59,13 +74,13 @@ class ChildProcess:
         """Waits for the child's next line of output.
 
         Raises:
-          ProcessEnded: the child ended before it wrote one, or wrote none for two minutes.
+          ProcessEnded: the child ended before it wrote one, or wrote none for too long.
         """
         assert self._process.stdout is not None
         # select.select takes no descriptor above 1023.
-        readable = connection.wait([self._process.stdout.fileno()], START_SECONDS)
+        readable = connection.wait([self._process.stdout.fileno()], self._patience)
         if not readable:
-            raise ProcessEnded(f"{self.label} was not ready within {START_SECONDS:.0f} s")
+            raise ProcessEnded(f"{self.label} was not ready within {self._patience:.0f} s")
         line = self._process.stdout.readline()
         if not line:
             self._process.wait(timeout=STOP_SECONDS)
@@ -105,7 +120,8 @@ class ChildProcess:
     def close(self) -> None:
         """Ends the child: asks by closing its input, then terminates, then kills."""
         assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):  # of what it did not read any more
+            self._process.stdin.close()
         for insist in (lambda: None, self._process.terminate, self._process.kill):
             insist()
             try:
@@ -122,13 +138,6 @@ class ChildProcess:
         details = "".join(f"\n    {line}" for line in lines)
         status = self._process.returncode
         return f"{self.label} (pid {self.pid}) ended with exit status {status}{details}"
-
-
-def available_cores() -> int:
-    """CPU cores that this process and its children may run on."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def own_cpu_seconds() -> float:

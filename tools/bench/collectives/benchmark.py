@@ -8,14 +8,11 @@ counted: `messages_per_step`, `bytes_per_step`, `ratio_to_sok_traffic`; and `ove
 
 from __future__ import annotations
 
-import sys
-import tempfile
-from pathlib import Path
-
-from tools.bench.collectives.figures import nothing_of, outcome_of
-from tools.bench.collectives.launch import RanksFailed, found_by_ranks
+from tools.bench.collectives.figures import FIGURES, outcome_of, params_of
+from tools.bench.collectives.launch import RanksFailed, measured_by_ranks
 from tools.bench.collectives.modes import SHARDED
 from tools.bench.collectives.settings import DLRM, WIDE, Setting
+from tools.bench.process_outcome import nothing_of, with_figures
 from tools.bench.records import Outcome
 
 # The last one counts what is sent with ids as uneven as the goal supposes.
@@ -34,17 +31,11 @@ def run(quick: bool = False) -> Outcome:
     for number, setting in enumerate(settings, start=1):
         title = "{}/{} {}".format(number, len(settings), setting.workload)
         outcome += _measure(setting, title)
-    if not outcome.records:
-        raise RuntimeError("nothing came to figures: {}".format(outcome.absent[0].reason))
-    return outcome
+    return with_figures(outcome)
 
 
 def _measure(setting: Setting, title: str) -> Outcome:
-    def watch(name: str, done: int, of: int) -> None:
-        print("{}, turn {} of {}: {}".format(title, done + 1, of, name), file=sys.stderr)
-
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            return outcome_of(setting, found_by_ranks(setting, Path(folder), watch))
-        except RanksFailed as error:
-            return nothing_of(setting, str(error))
+    try:
+        return outcome_of(setting, measured_by_ranks(setting, title))
+    except RanksFailed as error:
+        return nothing_of((setting.workload, SHARDED, params_of(setting, 0)), FIGURES, error)

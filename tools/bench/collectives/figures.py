@@ -37,13 +37,31 @@ FIGURES = (
     "messages_per_step",
     "bytes_per_step",
 )
-RATIO_TO_HOROVOD = {WIDE: Goal(">=", 2.0), DLRM: Goal(">=", 1.2)}
-RATIO_TO_SHARDED = {
-    (WIDE, BOTH): Goal(">=", 1.1),
-    (WIDE, SHARD_TABLES): Goal(">=", 0.95),
-    (DLRM, SHARD_TABLES): Goal(">=", 0.95),
-}
-RATIO_TO_THEIRS = {WIDE: Goal(">=", 1.5)}
+# Of each mode's steps a second to those of another, with goals by workload and mode.
+_RATIOS: Sequence[Tuple[str, str, Sequence[str], Dict[Tuple[str, str], Goal]]] = (
+    (
+        "ratio_to_horovod",
+        HOROVOD,
+        MODES[1:],
+        {(WIDE, SHARDED): Goal(">=", 2.0), (DLRM, SHARDED): Goal(">=", 1.2)},
+    ),
+    (
+        "ratio_to_sharded",
+        SHARDED,
+        (FUSED, BOTH, SHARD_TABLES),
+        {
+            (WIDE, BOTH): Goal(">=", 1.1),
+            (WIDE, SHARD_TABLES): Goal(">=", 0.95),
+            (DLRM, SHARD_TABLES): Goal(">=", 0.95),
+        },
+    ),
+    (
+        "ratio_to_" + THEIR_DE,
+        THEIR_DE,
+        (OURS_DE, OURS_DE_FUSED),
+        {(WIDE, mode): Goal(">=", 1.5) for mode in (OURS_DE, OURS_DE_FUSED)},
+    ),
+)
 MESSAGES = Goal("<=", 3.0)
 SOK_TRAFFIC = Goal("<=", 1.0 / 3.0)
 _ZIPF_OF_GOAL = 1.2
@@ -75,15 +93,6 @@ def outcome_of(setting: Setting, found: Found) -> Outcome:
         params = params_of(setting, len(found))
         records.append(from_runs("overlap_efficiency", setting.workload, BOTH, params, efficiency))
     return Outcome(tuple(records), _not_installed(setting, times, len(found)))
-
-
-def nothing_of(setting: Setting, reason: str) -> Outcome:
-    """What there is to say of a setting that came to nothing."""
-    params = params_of(setting, 0)
-    return Outcome(
-        (),
-        tuple(Absent(figure, setting.workload, SHARDED, params, reason) for figure in FIGURES),
-    )
 
 
 def times_of(found: Found) -> Times:
@@ -145,24 +154,10 @@ def _rates(setting: Setting, times: Times, ranks: int) -> List[Record]:
         records.append(from_runs("steps_per_s", workload, mode, params, rates, "1/s", floor=floor))
         used = times.cpu[mode]
         records.append(from_runs("cpu_s_per_step", workload, mode, params, used, "s"))
-        if mode != HOROVOD and HOROVOD in times.wall:
-            goal = RATIO_TO_HOROVOD.get(workload) if mode == SHARDED else None
-            quotients = ratios(times.wall[HOROVOD], runs)
-            records.append(
-                from_runs("ratio_to_horovod", workload, mode, params, quotients, goal=goal)
-            )
-        if mode in (FUSED, BOTH, SHARD_TABLES) and SHARDED in times.wall:
-            goal = RATIO_TO_SHARDED.get((workload, mode))
-            quotients = ratios(times.wall[SHARDED], runs)
-            records.append(
-                from_runs("ratio_to_sharded", workload, mode, params, quotients, goal=goal)
-            )
-        if mode in (OURS_DE, OURS_DE_FUSED) and THEIR_DE in times.wall:
-            goal = RATIO_TO_THEIRS.get(workload)
-            quotients = ratios(times.wall[THEIR_DE], runs)
-            records.append(
-                from_runs("ratio_to_" + THEIR_DE, workload, mode, params, quotients, goal=goal)
-            )
+        for figure, base, others, goals in _RATIOS:
+            if mode in others and base in times.wall:
+                quotients, goal = ratios(times.wall[base], runs), goals.get((workload, mode))
+                records.append(from_runs(figure, workload, mode, params, quotients, goal=goal))
     return records
 
 

@@ -5,18 +5,22 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Sequence
+from typing import Any, Callable, Dict, List
 
 import tqdm
 
+from tools.bench.cluster.processes import ProcessEnded
 from tools.bench.collectives.settings import Setting
 
 RANKS = 2
+SETTING = "setting.pickle"
 CYCLE_MILLISECONDS = 0.1
 LIMIT_SECONDS = 900.0
 PROGRESS = "[0]<stdout>:progress "
@@ -24,7 +28,7 @@ PROGRESS = "[0]<stdout>:progress "
 Watch = Callable[[str, int, int], Any]
 
 
-class RanksFailed(RuntimeError):
+class RanksFailed(ProcessEnded):
     """The ranks did not come to an end; what they said stands on standard error."""
 
 
@@ -32,16 +36,16 @@ def found_by_ranks(
     setting: Setting,
     folder: Path,
     watch: Watch,
-    flags: Sequence[str] = (),
+    keep_weights: bool = False,
     ranks: int = RANKS,
 ) -> List[Dict[str, Any]]:
     """Runs `rank.py` on so many ranks of this machine.
 
     Args:
       setting: what they measure.
-      folder: where they write what they found, and their weights if the flags ask for them.
+      folder: where they write what they found.
       watch: told what runs next, how many turns are done, and how many there are.
-      flags: other flags of theirs.
+      keep_weights: whether they write their weights there, too.
       ranks: how many.
 
     Returns:
@@ -53,11 +57,12 @@ def found_by_ranks(
     if importlib.util.find_spec("horovod") is None:
         raise RanksFailed("Horovod is not installed: make horovod")
     command = [sys.executable, "-m", "horovod.runner.launch", "-np", str(ranks), "--gloo"]
-    command += [sys.executable, "-m", "tools.bench.collectives.rank", *setting.flags, *flags]
+    command += [sys.executable, "-m", "tools.bench.collectives.rank", str(folder)]
+    (folder / SETTING).write_bytes(pickle.dumps((setting, keep_weights)))
     environment = dict(os.environ, HOROVOD_CYCLE_TIME=str(CYCLE_MILLISECONDS))
     environment.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
     process = subprocess.Popen(
-        [*command, "--output", str(folder)],
+        command,
         env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -81,6 +86,16 @@ def found_by_ranks(
         json.loads((folder / "rank_{}.json".format(rank)).read_text(encoding="utf-8"))
         for rank in range(ranks)
     ]
+
+
+def measured_by_ranks(setting: Setting, title: str, ranks: int = RANKS) -> List[Dict[str, Any]]:
+    """What so many ranks find; turns are told on standard error."""
+
+    def watch(name: str, done: int, of: int) -> None:
+        print("{}, turn {} of {}: {}".format(title, done + 1, of, name), file=sys.stderr)
+
+    with tempfile.TemporaryDirectory() as folder:
+        return found_by_ranks(setting, Path(folder), watch, ranks=ranks)
 
 
 def pass_on(line: str, watch: Watch) -> None:

@@ -1,19 +1,21 @@
 """One rank: trains in all modes in turns, and writes what it measured.
 
-    horovodrun -np 2 python -m tools.bench.collectives.rank --workload wide --output FOLDER
+    horovodrun -np 2 python -m tools.bench.collectives.rank FOLDER
 
-FOLDER gets a file for each rank. On its standard output the first rank tells how far it is.
+FOLDER has their setting (`launch.SETTING`), and gets a file for each rank. On its standard output
+the first rank tells how far it is.
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import itertools
 import json
+import pickle
 import statistics
+import sys
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Optional, Sequence
+from typing import Any, Dict, Iterator, List, Optional
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -21,9 +23,10 @@ import tensorflow.compat.v1 as tf
 from tools.bench.cluster.loopback import Cluster
 from tools.bench.collectives.floor import exchange_alone
 from tools.bench.collectives.graphs import RankGraph, rank_graph
+from tools.bench.collectives.launch import SETTING
 from tools.bench.collectives.lockstep import Ranks
 from tools.bench.collectives.modes import SESSION_MODES, SHARDED
-from tools.bench.collectives.settings import Setting, add_flags, setting_from_flags
+from tools.bench.collectives.settings import Setting
 from tools.bench.collectives.traffic import (
     ALL_TO_ALL,
     Counted,
@@ -40,13 +43,8 @@ PROGRESS = "progress"
 _COUNTED_STEPS = 4
 
 
-def main(arguments: Optional[Sequence[str]] = None) -> None:
+def main(folder: Path) -> None:
     """Runs as one of the ranks that Horovod's launcher has started."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    add_flags(parser)
-    parser.add_argument("--output", type=Path, required=True, help="folder of the results")
-    parser.add_argument("--keep-weights", action="store_true", help="write them there, too")
-    flags = parser.parse_args(arguments)
     import horovod.tensorflow as hvd
 
     from graph_opt import sok
@@ -55,15 +53,16 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
     tf.disable_v2_behavior()
     hvd.init()
     sok.init()
-    found = _measure(setting_from_flags(flags), flags.output if flags.keep_weights else None)
-    path = flags.output / "rank_{}.json".format(hvd.rank())
+    setting, keep_weights = pickle.loads((folder / SETTING).read_bytes())
+    found = _measure(setting, folder if keep_weights else None)
+    path = folder / "rank_{}.json".format(hvd.rank())
     path.write_text(json.dumps(found), encoding="utf-8")
 
 
 def _measure(setting: Setting, folder: Optional[Path]) -> Dict[str, Any]:
     ranks = Ranks()
     with contextlib.ExitStack() as stack:
-        trained = [stack.enter_context(_trainer(setting, mode, ranks)) for mode in setting.modes]
+        trained = [stack.enter_context(_trainer(setting, mode, ranks)) for mode in setting.trained]
         contenders = [each.contender for each in trained]
         found: Dict[str, Any] = {"modes": {each.mode: each.found for each in trained}}
         divided = next((each for each in trained if each.mode == SHARDED), None)
@@ -171,4 +170,4 @@ def _tell(ranks: Ranks, name: str, done: int, of: int) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(Path(sys.argv[1]))

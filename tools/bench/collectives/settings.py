@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
-from typing import List, NamedTuple, Optional, Sequence
+from typing import NamedTuple, Optional, Sequence
 
-from tools.bench.argument_types import positive
-from tools.bench.collectives.modes import LOCAL, MODES, SESSION_MODES
+from tools.bench.collectives.modes import LOCAL, MODES
 from tools.bench.training.sessions import SessionOptions
 from tools.bench.workloads.dlrm.model import ModelOptions
 from tools.bench.workloads.measured import WIDE_WIDTH, Tables, dlrm_with_rows, wide_with_tables
@@ -63,6 +61,12 @@ class Setting(NamedTuple):
         return Tables(columns, self.rows or DataOptions().buckets, WIDE_WIDTH)
 
     @property
+    def trained(self) -> Sequence[str]:
+        """The modes, and the one that has no messages where these are timed by themselves."""
+        alone = [LOCAL] if self.with_floor and LOCAL not in self.modes else []
+        return [*self.modes, *alone]
+
+    @property
     def learning(self) -> Learning:
         """How it is trained."""
         return Learning(self.optimizer)
@@ -71,38 +75,3 @@ class Setting(NamedTuple):
     def session(self) -> SessionOptions:
         """How its sessions are opened."""
         return SessionOptions()
-
-    @property
-    def flags(self) -> List[str]:
-        """The command line from which `setting_from_flags` makes it."""
-        flags = ["--workload", self.workload, "--modes", *self.modes]
-        for name in ("batch", "rows", "zipf", "optimizer", "rounds", "seconds", "steps"):
-            value = getattr(self, name)
-            if value is not None:
-                flags += ["--" + name, str(value)]
-        flags += ["--with-floor"] * self.with_floor + ["--quick"] * self.quick
-        return flags
-
-
-def add_flags(parser: argparse.ArgumentParser) -> None:
-    """Adds the flags that `setting_from_flags` reads."""
-    defaults = Setting(WIDE)
-    parser.add_argument("--workload", choices=(DLRM, WIDE), required=True)
-    parser.add_argument("--modes", nargs="+", choices=sorted(SESSION_MODES), default=MODES)
-    parser.add_argument("--batch", type=positive, default=defaults.batch)
-    parser.add_argument("--rows", type=positive, help="of each table")
-    parser.add_argument("--zipf", type=float, default=defaults.zipf)
-    parser.add_argument("--optimizer", default=defaults.optimizer)
-    parser.add_argument("--rounds", type=positive, default=defaults.rounds)
-    parser.add_argument("--seconds", type=float, default=defaults.seconds)
-    parser.add_argument("--steps", type=positive, help="of each turn; none: by --seconds")
-    parser.add_argument("--with-floor", action="store_true")
-    parser.add_argument("--quick", action="store_true", help="tiny sizes")
-
-
-def setting_from_flags(flags: argparse.Namespace) -> Setting:
-    """The setting that the flags describe."""
-    setting = Setting(**{name: getattr(flags, name) for name in Setting._fields})
-    if setting.with_floor and LOCAL not in setting.modes:
-        setting = setting._replace(modes=[*setting.modes, LOCAL])
-    return setting

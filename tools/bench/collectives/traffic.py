@@ -10,9 +10,11 @@ it has, and returns those partial sums; their gradients come back the same way.
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Sequence, Set
+from typing import Any, Dict, List, NamedTuple, Sequence
 
 import tensorflow.compat.v1 as tf
+
+from tools.bench.ancestors import ancestors
 
 ALL_TO_ALL = "HorovodAlltoall"
 ALL_GATHER = "HorovodAllgather"
@@ -49,7 +51,8 @@ class Counted(NamedTuple):
 
 def counters(graph: tf.Graph, train_op: tf.Operation, rank: int, ranks: int) -> Counted:
     """Adds to a graph the bytes that each collective sends, int64 [collectives]."""
-    found = [op for op in _ancestors(train_op) if op.type in _KINDS]
+    needed = ancestors([train_op])
+    found = [op for op in graph.get_operations() if op in needed and op.type in _KINDS]
     with graph.as_default():
         sent = [_sent(op, rank, ranks) for op in found]
         total = tf.stack(sent) if sent else tf.zeros([0], tf.int64)
@@ -118,17 +121,3 @@ def _sent(op: tf.Operation, rank: int, ranks: int) -> tf.Tensor:
     splits = tf.cast(op.inputs[1], tf.int64)
     to_others = tf.reduce_sum(splits) - splits[rank]
     return size * to_others // tf.maximum(tf.reduce_sum(splits), 1)
-
-
-def _ancestors(op: tf.Operation) -> List[tf.Operation]:
-    """The operation and all that it needs, in the order in which they were made."""
-    seen: Set[tf.Operation] = {op}
-    waiting = [op]
-    while waiting:
-        one = waiting.pop()
-        for other in [tensor.op for tensor in one.inputs] + list(one.control_inputs):
-            if other not in seen:
-                seen.add(other)
-                waiting.append(other)
-    order = {each: place for place, each in enumerate(op.graph.get_operations())}
-    return sorted(seen, key=lambda each: order[each])

@@ -30,7 +30,8 @@ from tools.bench.deeprec import data, modes, scripts
 from tools.bench.deeprec.figures import CSV, CSV_LOOKUPS, Found, outcome_of
 from tools.bench.deeprec.modes import Mode
 from tools.bench.deeprec.training import REPOSITORY, Training, TrainingFailed
-from tools.bench.records import Absent, Outcome
+from tools.bench.process_outcome import nothing_of, with_figures
+from tools.bench.records import Outcome
 from tools.bench.turns import in_turns
 
 _TABLES_OF_CSV = 8
@@ -88,9 +89,7 @@ def run(quick: bool = False) -> Outcome:
             outcome += _measured(model, _zoo(model, folder, effort), effort, folder)
         outcome += _measured(CSV, _csv(0, folder, effort), effort, folder)
         outcome += _measured(CSV_LOOKUPS, _csv(_TABLES_OF_CSV, folder, effort), effort, folder)
-    if not outcome.records:
-        raise RuntimeError("nothing came to figures: {}".format(outcome.absent[0].reason))
-    return outcome
+    return with_figures(outcome)
 
 
 def _write_data(folder: Path, effort: Effort) -> None:
@@ -150,7 +149,7 @@ def _measured(script: str, commands: Commands, effort: Effort, folder: Path) -> 
     try:
         return outcome_of(script, params, _trained(script, commands, effort, folder))
     except TrainingFailed as error:
-        return Outcome((), (Absent("steps_per_s", script, "", params, str(error)),))
+        return nothing_of((script, "", params), ["steps_per_s"], error)
 
 
 def _trained(script: str, commands: Commands, effort: Effort, folder: Path) -> Found:

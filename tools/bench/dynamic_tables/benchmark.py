@@ -26,8 +26,9 @@ from tools.bench.group_lookup import FLOOR, Contestants
 from tools.bench.group_lookup_cases import DISTRIBUTIONS, TRAIN, UNIFORM, Size, ids_of
 from tools.bench.group_lookup_peers import TFRA, Program
 from tools.bench.machine import available_bytes
+from tools.bench.process_outcome import nothing_of
 from tools.bench.records import Absent, Goal, Outcome, Record, from_runs
-from tools.bench.turns import in_turns, ratios
+from tools.bench.turns import ratios
 
 WORKLOAD = "dynamic"
 OURS = "dynamic"
@@ -76,8 +77,7 @@ def run(quick: bool = False) -> Outcome:
         needed = keys * (_TIMES_ROW * size.row_bytes + _BYTES_PER_KEY)
         if needed > available_bytes():
             reason = "needs {:.0f} GiB of memory".format(needed / 2.0**30)
-            absent = Absent("microseconds", WORKLOAD, OURS, {"keys": keys}, reason)
-            outcome += Outcome((), (absent,))
+            outcome += nothing_of((WORKLOAD, OURS, {"keys": keys}), ["microseconds"], reason)
             continue
         outcome += _of_tables(size) + _of_size(size, effort)
     return outcome + _of_training(effort, quick)
@@ -121,14 +121,7 @@ def _measured(
     contestants: Contestants, effort: Effort, size: Size, distribution: str, of_pass: str
 ) -> Outcome:
     params = {"keys": size.rows, "distribution": distribution, "pass": of_pass}
-    in_turns(contestants.of_pass(of_pass, 0.0), rounds=1, warm_up=0)
-    turns = contestants.of_pass(of_pass, effort.seconds)
-    measured = in_turns(turns, effort.rounds, warm_up=0)
-    seconds = {
-        label: [one for one in runs if one is not None]
-        for label, runs in measured.items()
-        if None not in runs
-    }
+    seconds = contestants.seconds(of_pass, effort.rounds, effort.seconds)
     absent = [
         Absent("microseconds", WORKLOAD, label, params, reason)
         for label, reason in contestants.absent.items()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Callable, Dict, Iterator, List, Sequence
+from typing import Any, Callable, Dict, Iterator, Sequence
 
 import tensorflow.compat.v1 as tf
 
 import graph_opt
-from tools.bench.group_lookup_batches import Batches, runs_of
-from tools.bench.group_lookup_cases import COMBINER, FORWARD, TRAIN
+from tools.bench.group_lookup_batches import Batches, plain_lookup, runs_of
+from tools.bench.group_lookup_cases import FORWARD, TRAIN
 from tools.bench.group_lookup_server import Run
 from tools.bench.training.sessions import LAZY, session_config
 
@@ -53,19 +53,11 @@ def trained(
     not be used in training. A step needs what it looks up, as that of a model does; otherwise
     TensorFlow would leave the lookup out.
     """
-    pooled = _pooled(tables[:1], ids)
+    pooled = plain_lookup(tables[:1], ids)
     forward = batches.read(pooled)
     ops = {FORWARD: forward, TRAIN: tf.group(forward, batches.update(pooled, tables[:1]))}
     if len(tables) > 1:
-        pooled = _pooled(tables[1:], ids)
+        pooled = plain_lookup(tables[1:], ids)
         update = batches.update(pooled, tables[1:], tf.train.AdamOptimizer())
         ops[ADAM] = tf.group(batches.read(pooled), update)
     return ops
-
-
-def _pooled(tables: Sequence[Any], ids: Sequence[tf.SparseTensor]) -> List[tf.Tensor]:
-    """The lookup that scripts write."""
-    return [
-        tf.nn.embedding_lookup_sparse(table, one, None, combiner=COMBINER)
-        for table, one in zip(tables, ids)
-    ]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from typing import Callable, Dict, List
 
-from tools.bench.cluster.loopback import start_cluster
-from tools.bench.training.contenders import Contender, Setting, open_trainer
+from tools.bench.training.contenders import Setting, open_alone
 from tools.bench.training.sessions import BOTH
 from tools.bench.turns import in_turns, ratios
 from tools.bench.workloads.measured import dlrm, dlrm_with_dynamic_tables
-from tools.bench.workloads.workload import Workload, training_graph
+from tools.bench.workloads.workload import Workload
 
 BATCH = 512
 _WORKLOADS: Dict[str, Callable[[int, bool], Workload]] = {
@@ -28,16 +28,12 @@ def ratio_to_static(steps: int, rounds: int, quick: bool = False) -> List[float]
         quick: tiny sizes.
     """
     with contextlib.ExitStack() as stack:
-        opened: Dict[str, Contender] = {}
-        for name, workload in _WORKLOADS.items():
-            setting = Setting(workload(BATCH, quick))
-            cluster = stack.enter_context(start_cluster(0, 0.0))
-            training = training_graph(setting.workload, setting.learning, cluster)
-            opened[name] = stack.enter_context(open_trainer(setting, BOTH, training, cluster))
-
-        def seconds(name: str) -> float:
-            return opened[name].run(steps).seconds_per_step
-
-        turns = {name: (lambda name=name: seconds(name)) for name in opened}
-        measured = in_turns(turns, rounds)
-    return ratios(measured["static"], measured["dynamic"])
+        contestants = {
+            name: functools.partial(
+                stack.enter_context(open_alone(Setting(workload(BATCH, quick)), BOTH)).run, steps
+            )
+            for name, workload in _WORKLOADS.items()
+        }
+        turns = in_turns(contestants, rounds)
+    static, dynamic = ([turn.seconds_per_step for turn in turns[name]] for name in _WORKLOADS)
+    return ratios(static, dynamic)

@@ -9,12 +9,9 @@ busiest rank over the mean; `simulated_s_per_step`. Modes are where rows are (lo
 
 from __future__ import annotations
 
-import sys
-import tempfile
-from pathlib import Path
 from typing import Any, Dict, List, Sequence
 
-from tools.bench.collectives.launch import RanksFailed, found_by_ranks
+from tools.bench.collectives.launch import RanksFailed, measured_by_ranks
 from tools.bench.collectives.modes import FUSED, HOROVOD, LOCAL, SHARDED
 from tools.bench.collectives.settings import WIDE, Setting
 from tools.bench.records import Absent, Outcome, Record, from_runs
@@ -51,7 +48,9 @@ def run(quick: bool = False) -> Outcome:
         if quick:
             full = _EMPTY._replace(modes=modes)
         try:
-            measured.append(measured_by(_found(full, ranks), _found(_EMPTY, ranks)))
+            title = "{} ranks".format(ranks)
+            found = [measured_by_ranks(setting, title, ranks) for setting in (full, _EMPTY)]
+            measured.append(measured_by(*found))
         except RanksFailed as error:
             absent.append(Absent("bytes_per_step", WIDE, MOD, {"ranks": ranks}, str(error)))
     if not measured or measured[0].ranks != MEASURED_RANKS[0]:
@@ -107,11 +106,3 @@ def _simulated(lookups: Lookups, params: Dict[str, Any], costs: Costs) -> List[R
     add("simulated_bytes", REPLICATED, replicated_bytes(lookups, ranks), "bytes")
     add("simulated_s_per_step", REPLICATED, costs.of_replicated_step(lookups, ranks), "s")
     return records
-
-
-def _found(setting: Setting, ranks: int) -> List[Dict[str, Any]]:
-    def watch(name: str, done: int, of: int) -> None:
-        print("{} ranks, turn {} of {}: {}".format(ranks, done + 1, of, name), file=sys.stderr)
-
-    with tempfile.TemporaryDirectory() as folder:
-        return found_by_ranks(setting, Path(folder), watch, ranks=ranks)

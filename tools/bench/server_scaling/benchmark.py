@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any, Dict, Iterator, Tuple
 
 from tools.bench.machine import cores
-from tools.bench.records import Absent, Outcome, Record
+from tools.bench.process_outcome import nothing_of
+from tools.bench.records import Outcome, Record
 from tools.bench.server_scaling.costs import StepCosts, costs_of, measured, step_seconds
 from tools.bench.server_scaling.simulation import Machines, simulate
 
@@ -41,7 +42,7 @@ def run(quick: bool = False) -> Outcome:
         try:
             costs = costs_of(outcome, workload, mode)
         except LookupError as error:
-            found += Outcome((), (Absent("steps_per_s", workload, mode, {}, str(error)),))
+            found += nothing_of((workload, mode, {}), ["steps_per_s"], error)
             continue
         sizes = _QUICK_SIZES if quick else SIZES
         found += Outcome(tuple(_of_sizes(workload, mode, costs, sizes)))

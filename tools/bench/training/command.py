@@ -25,15 +25,26 @@ def run_job(make_job: Callable[[], Job]) -> int:
     """
     tf.logging.set_verbosity(tf.logging.ERROR)
     tf.disable_v2_behavior()
+    return exit_code_of(
+        lambda: print(summary(train(make_job()))),
+        "interrupted: the last checkpoint is whole, training can go on from it",
+    )
+
+
+def exit_code_of(run: Callable[[], None], interrupted: str = "interrupted") -> int:
+    """0, or 1 after an error, or 130 after Ctrl-C; both are told in one line.
+
+    Args:
+      run: what is done.
+      interrupted: the line after Ctrl-C.
+    """
     try:
-        print(summary(train(make_job())))
+        run()
     except (ProcessEnded, OSError, ValueError, tf.errors.OpError) as error:
-        print(f"error: {clear_message(error)}", file=sys.stderr)
+        print(f"error: {_clear_message(error)}", file=sys.stderr)
         return EXIT_FAILED
     except KeyboardInterrupt:
-        print(
-            "interrupted: the last checkpoint is whole, training can go on from it", file=sys.stderr
-        )
+        print(interrupted, file=sys.stderr)
         return EXIT_INTERRUPTED
     return 0
 
@@ -59,6 +70,6 @@ def waits(stage: str, metrics: Dict[str, int]) -> str:
     )
 
 
-def clear_message(error: Any) -> str:
+def _clear_message(error: Any) -> str:
     """An error's message without TensorFlow's stack of graph construction."""
     return error.message if isinstance(error, tf.errors.OpError) else str(error)

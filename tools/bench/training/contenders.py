@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Se
 
 import tensorflow.compat.v1 as tf
 
-from tools.bench.cluster.loopback import Cluster
+from tools.bench.cluster.loopback import Cluster, start_cluster
 from tools.bench.cluster.processes import ChildProcess
 from tools.bench.training.floor import Half, compute_alone, lookups_alone, main_alone
 from tools.bench.training.sessions import (
@@ -19,7 +19,7 @@ from tools.bench.training.sessions import (
     open_training_session,
     session_config,
 )
-from tools.bench.workloads.workload import Learning, TrainingGraph, Workload
+from tools.bench.workloads.workload import Learning, TrainingGraph, Workload, training_graph
 
 MAIN_ALONE = "main_alone"
 LOOKUPS_ALONE = "lookups_alone"
@@ -191,6 +191,24 @@ def open_trainer(
             session.run(training.train_op)
 
         yield Contender(mode, cluster, session, step, counters=counters, training=training)
+
+
+@contextlib.contextmanager
+def open_alone(
+    setting: Setting, mode: str, workers: int = 1, counts: bool = False
+) -> Iterator[Contender]:
+    """Opens a training session with a graph and servers of its own.
+
+    Args:
+      setting: what is measured and where.
+      mode: see `open_trainer`.
+      workers: this process, and others that the caller starts.
+      counts: have a proxy that counts calls and bytes.
+    """
+    with start_cluster(setting.servers, setting.delay_ms, workers, counts) as cluster:
+        training = training_graph(setting.workload, setting.learning, cluster)
+        with open_trainer(setting, mode, training, cluster) as trainer:
+            yield trainer
 
 
 @contextlib.contextmanager

@@ -5,6 +5,9 @@
     cluster  the same, and two pipelined  what all gain with parameter servers, near and far
     exact    stock, fused, both, exact    what running ahead gains where no update is missed
 
+In each scenario all modes run alternately; with two workers, the second is a process that trains
+when the first one does, and `steps_per_s` is that of both.
+
 All have a floor: of the mode whose lookups run ahead, against the mode that does the same work
 without running ahead (see overlap.py).
 """

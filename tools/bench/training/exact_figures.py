@@ -8,12 +8,12 @@ conflicting_rows_share  ids whose row an update wrote after it was read ahead, o
 from __future__ import annotations
 
 import statistics
-from typing import Any, Dict, List
+from typing import Any
 
 import numpy as np
 
 from tools.bench.records import Absent, Goal, Outcome, Record, from_runs
-from tools.bench.training.contenders import Contender, Turn
+from tools.bench.training.contenders import Contender, Turns
 from tools.bench.training.contests import NEVER_BELOW, Scenario
 from tools.bench.training.sessions import BOTH, EXACT, FUSED
 from tools.bench.turns import Schedule, ratios
@@ -25,7 +25,7 @@ _COUNTS = "ids_changed"  # an output of ops that refresh rows: all ids, and thos
 _TRIED_AGAIN = 256  # steps: in every 128 all tables are looked up ahead once, and are counted
 
 
-def exact_outcome(scenario: Scenario, turns: Dict[str, List[Turn]]) -> Outcome:
+def exact_outcome(scenario: Scenario, turns: Turns) -> Outcome:
     """The figures that follow from turns of the three modes, as many of each."""
     of_exact = (scenario.workload, EXACT, scenario.params)
     fused, both, exact = (

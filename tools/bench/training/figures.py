@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import statistics
-from typing import Dict, List, Mapping, Optional, Sequence
+from typing import List, Mapping, Optional, Sequence
 
 from tools.bench.machine import cores
 from tools.bench.records import Absent, Goal, Outcome, Record, from_runs
-from tools.bench.training.contenders import LOOKUPS_ALONE, Turn
+from tools.bench.training.contenders import LOOKUPS_ALONE, Turn, Turns
 from tools.bench.training.contests import Contest, Overlap, Scenario
 from tools.bench.training.overlap import Seconds
 from tools.bench.training.sessions import STOCK
 from tools.bench.turns import ratios
-
-Turns = Dict[str, List[Turn]]
 
 
 def outcome_of(contest: Contest, scenario: Scenario, turns: Turns) -> Outcome:

@@ -10,12 +10,13 @@ does in the whole: main with its gradients and table updates, the lookups with t
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
+from typing import Any, Dict, Iterable, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
 import graph_opt
+from tools.bench.ancestors import ancestors
 from tools.bench.workloads.workload import TrainingGraph
 
 PUT = "TensorBufferPut"
@@ -120,16 +121,9 @@ def _crossing(main: Half) -> Tuple[List[tf.Tensor], List[tf.Tensor]]:
     return list(sent.values()), list(received.values())
 
 
-def _run_by(half: Half) -> List[tf.Operation]:
+def _run_by(half: Half) -> Iterable[tf.Operation]:
     """All operations that a step runs."""
-    waiting = [half.graph.get_operation_by_name(name) for name in half.fetches]
-    found = dict.fromkeys(waiting)
-    while waiting:
-        operation = waiting.pop()
-        before = [tensor.op for tensor in operation.inputs] + operation.control_inputs
-        waiting += [each for each in before if each not in found]
-        found.update(dict.fromkeys(before))
-    return list(found)
+    return ancestors(half.graph.get_operation_by_name(name) for name in half.fetches)
 
 
 def _on_server(node: Any) -> bool:

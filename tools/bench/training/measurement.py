@@ -16,9 +16,8 @@ from typing import Any, Dict, NamedTuple, Optional, Sequence
 
 import tensorflow.compat.v1 as tf
 
+from tools.bench import machine
 from tools.bench.argument_types import count, positive
-from tools.bench.cluster.loopback import start_cluster
-from tools.bench.cluster.processes import available_cores
 from tools.bench.training import flags as shared_flags
 from tools.bench.training.contenders import (
     FLOORS,
@@ -27,12 +26,12 @@ from tools.bench.training.contenders import (
     Contender,
     Setting,
     Turns,
+    open_alone,
     open_halves,
-    open_trainer,
 )
+from tools.bench.training.overlap import Seconds
 from tools.bench.training.sessions import ASYNC, SERVER_MODES, STOCK
 from tools.bench.turns import Schedule, run_in_turns
-from tools.bench.workloads.workload import training_graph
 
 MILLISECONDS = 1000.0
 
@@ -79,10 +78,13 @@ def figures(turns: Turns, cores: Optional[int] = None) -> Figures:
     efficiency = None
     if ASYNC in ratios and MAIN_ALONE in seconds and LOOKUPS_ALONE in seconds:
         # The work that must be done, by the leaner of the two.
-        on_all_cores = min(cpu[STOCK], cpu[ASYNC]) / (cores or available_cores())
-        floor = max(seconds[MAIN_ALONE], seconds[LOOKUPS_ALONE], on_all_cores)
-        if seconds[STOCK] > floor:
-            efficiency = (seconds[STOCK] - seconds[ASYNC]) / (seconds[STOCK] - floor)
+        on_all_cores = min(cpu[STOCK], cpu[ASYNC]) / (cores or machine.cores())
+        stock, ahead, main, lookups = map(
+            seconds.__getitem__, (STOCK, ASYNC, MAIN_ALONE, LOOKUPS_ALONE)
+        )
+        overlap = Seconds(stock, ahead, main, lookups, on_all_cores)
+        floor = overlap.floor
+        efficiency = overlap.efficiency if stock > floor else None
     return Figures(seconds, cpu, ratios, floor, efficiency)
 
 
@@ -109,11 +111,11 @@ def measure(
     opened: Dict[str, Contender] = {}
     with contextlib.ExitStack() as stack:
         for mode in (mode for mode in modes if mode not in FLOORS):
-            cluster = stack.enter_context(start_cluster(setting.servers, setting.delay_ms))
-            training = training_graph(setting.workload, setting.learning, cluster)
-            opened[mode] = stack.enter_context(open_trainer(setting, mode, training, cluster))
+            opened[mode] = trainer = stack.enter_context(open_alone(setting, mode))
             if mode == ASYNC and any(mode in FLOORS for mode in modes):
-                opened.update(stack.enter_context(open_halves(setting, training, cluster)))
+                assert trainer.training is not None
+                halves = open_halves(setting, trainer.training, trainer.cluster)
+                opened.update(stack.enter_context(halves))
         return run_in_turns([opened[mode] for mode in modes], schedule)
 
 

@@ -1,68 +1,53 @@
-"""Runs every scenario of a contest in a process of its own; see contests.py."""
+"""Runs every scenario of a contest in a process of its own; see contests.py.
+
+Figures: `steps_per_s`, `ratio_to_stock`, `cpu_s_per_step` (worker and parameter server),
+`server_cpu_s_per_step`, `proxy_cpu_s_per_step`, `overlap_efficiency` and the parts it is computed
+from (overlap.py); where calls are counted, `calls_per_step` and `bytes_per_step` of a worker, for
+each number of servers (traffic.py); with exact rows, those of exact_figures.py.
+"""
 
 from __future__ import annotations
 
-import subprocess
 import sys
-from typing import List, Sequence
+from typing import Sequence
 
-from tools.bench.process_outcome import outcome_of_process
-from tools.bench.records import Absent, Outcome
-from tools.bench.training.contests import Contest, Scenario
+from tools.bench.process_outcome import (
+    Measure,
+    PartFailed,
+    nothing_of,
+    outcome_of_process,
+    with_figures,
+)
+from tools.bench.records import Outcome
+from tools.bench.training import scenario as one_scenario
+from tools.bench.training import traffic
+from tools.bench.training.contests import CONTESTS, Contest, Scenario
 
 LIMIT_SECONDS = 600.0
 _FIGURES = ("steps_per_s", "ratio_to_stock", "cpu_s_per_step", "overlap_efficiency")
 _TRAFFIC = ("calls_per_step", "bytes_per_step")
 
 
-def run_contest(contest: Contest, quick: bool = False) -> Outcome:
-    """Measures every scenario; `quick` tries one."""
+def run(name: str, quick: bool = False) -> Outcome:
+    """Measures every scenario of the contest of this name; `quick` tries one."""
+    contest = CONTESTS[name]
     outcome = Outcome(())
     scenarios = (contest.quick_scenario,) if quick else contest.scenarios
     for number, scenario in enumerate(scenarios, start=1):
         print("{}/{} {}".format(number, len(scenarios), scenario), file=sys.stderr, flush=True)
-        outcome += _run_separately(contest, scenario, quick)
-    if not outcome.records:
-        raise RuntimeError("no scenario came to figures: {}".format(outcome.absent[0].reason))
-    if contest.counts_traffic:
-        for scenario in scenarios:
-            if scenario.delay_ms == 0.0:
-                outcome += _count_separately(contest, scenario, quick)
+        outcome += _separately(one_scenario.measure, contest, scenario, quick, _FIGURES)
+    outcome = with_figures(outcome)
+    for scenario in scenarios if contest.counts_traffic else ():
+        if scenario.delay_ms == 0.0:
+            print("counting calls: {}".format(scenario), file=sys.stderr, flush=True)
+            outcome += _separately(traffic.measure, contest, scenario, quick, _TRAFFIC)
     return outcome
 
 
-def _run_separately(contest: Contest, scenario: Scenario, quick: bool) -> Outcome:
-    flags = ["--workers", str(scenario.workers)]
-    if scenario.delay_ms is not None:
-        flags += ["--delay-ms", str(scenario.delay_ms)]
-    if scenario.zipf is not None:
-        flags += ["--zipf", str(scenario.zipf)]
-    try:
-        return _outcome("scenario", contest, scenario, flags, quick)
-    except subprocess.SubprocessError as error:
-        return _nothing(contest, scenario, _FIGURES, str(error))
-
-
-def _count_separately(contest: Contest, scenario: Scenario, quick: bool) -> Outcome:
-    print("counting calls: {}".format(scenario), file=sys.stderr, flush=True)
-    try:
-        return _outcome("traffic", contest, scenario, ["--servers", str(scenario.servers)], quick)
-    except subprocess.SubprocessError as error:
-        return _nothing(contest, scenario, _TRAFFIC, str(error))
-
-
-def _outcome(
-    module: str, contest: Contest, scenario: Scenario, flags: List[str], quick: bool
+def _separately(
+    measure: Measure, contest: Contest, scenario: Scenario, quick: bool, figures: Sequence[str]
 ) -> Outcome:
-    flags = [*flags, "--contest", contest.name, "--workload", scenario.workload]
-    if quick:
-        flags.append("--quick")
-    return outcome_of_process("tools.bench.training." + module, flags, LIMIT_SECONDS)
-
-
-def _nothing(contest: Contest, scenario: Scenario, figures: Sequence[str], reason: str) -> Outcome:
-    absent = tuple(
-        Absent(figure, scenario.workload, contest.cut, scenario.params, reason)
-        for figure in figures
-    )
-    return Outcome((), absent)
+    try:
+        return outcome_of_process(measure, [contest, scenario, quick], LIMIT_SECONDS)
+    except PartFailed as error:
+        return nothing_of((scenario.workload, contest.cut, scenario.params), figures, error)

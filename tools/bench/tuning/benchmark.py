@@ -10,12 +10,10 @@ six fixed settings and tuned, in turns. Modes are called "threads x capacity". F
 
 from __future__ import annotations
 
-import subprocess
-
-from tools.bench.process_outcome import outcome_of_process
-from tools.bench.records import Absent, Outcome
+from tools.bench.process_outcome import PartFailed, nothing_of, outcome_of_process, with_figures
+from tools.bench.records import Outcome
 from tools.bench.tuning.cases import NAMES
-from tools.bench.tuning.sweep import TUNED, label
+from tools.bench.tuning.sweep import TUNED, label, measure
 
 LIMIT_SECONDS = 600.0
 
@@ -24,13 +22,8 @@ def run(quick: bool = False) -> Outcome:
     """Measures all cases; `quick` tries one of them."""
     outcome = Outcome(())
     for name in NAMES[:1] if quick else NAMES:
-        flags = ["--case", name] + (["--quick"] if quick else [])
         try:
-            outcome += outcome_of_process("tools.bench.tuning.sweep", flags, LIMIT_SECONDS)
-        except subprocess.SubprocessError as error:
-            reason = str(error)
-            absent = Absent("ratio_to_best_fixed", name, label(TUNED), {}, reason)
-            outcome += Outcome((), (absent,))
-    if not outcome.records:
-        raise RuntimeError("no case came to figures: {}".format(outcome.absent[0].reason))
-    return outcome
+            outcome += outcome_of_process(measure, [name, quick], LIMIT_SECONDS)
+        except PartFailed as error:
+            outcome += nothing_of((name, label(TUNED), {}), ["ratio_to_best_fixed"], error)
+    return with_figures(outcome)

@@ -15,11 +15,9 @@ from typing import Any, Callable, Dict, Iterator, NamedTuple
 import tensorflow.compat.v1 as tf
 
 import graph_opt
-from tools.bench.cluster.loopback import start_cluster
-from tools.bench.training.contenders import Setting, open_trainer
+from tools.bench.training.contenders import Setting, open_alone
 from tools.bench.training.sessions import ASYNC, Prefetching, SessionOptions
 from tools.bench.workloads.measured import WORKLOADS
-from tools.bench.workloads.workload import training_graph
 
 Metrics = Callable[[], Dict[str, Dict[str, int]]]
 _WIDTH, _COLUMNS, _BURST = 256, 40, 5
@@ -94,10 +92,8 @@ class ServerCase(NamedTuple):
         options = SessionOptions(prefetching=Prefetching(size.threads, size.capacity))
         workload = WORKLOADS["dlrm"](512, self.quick)
         setting = Setting(workload, session=options, servers=1, delay_ms=self.delay_ms)
-        with start_cluster(1, self.delay_ms) as cluster:
-            training = training_graph(workload, setting.learning, cluster)
-            with open_trainer(setting, ASYNC, training, cluster) as contender:
-                yield Run(contender.step, contender.counters, "async_embedding")
+        with open_alone(setting, ASYNC) as contender:
+            yield Run(contender.step, contender.counters, "async_embedding")
 
 
 def case(name: str, quick: bool) -> Any:

@@ -1,22 +1,14 @@
-"""One case: a sweep of fixed settings and the tuned one, in turns.
-
-python -m tools.bench.tuning.sweep --case bursts --output FILE
-"""
+"""One case: a sweep of fixed settings and the tuned one, in turns."""
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import functools
-import json
 import statistics
-from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence
-
-import tensorflow.compat.v1 as tf
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Sequence
 
 from tools.bench.records import Goal, Outcome, Record
-from tools.bench.tuning.cases import NAMES, Run, Size, case
+from tools.bench.tuning.cases import Run, Size, case
 from tools.bench.turns import in_turns, ratios, seconds_per_call
 
 TUNED = Size(-1, -1)
@@ -96,20 +88,3 @@ def _chosen(name: str, metrics: Dict[str, int]) -> Iterator[Record]:
     for number in ("threads", "capacity"):
         value = float(metrics[number])
         yield Record(number, name, label(TUNED), {}, value, "", (value,))
-
-
-def main(arguments: Optional[Sequence[str]] = None) -> None:
-    """Measures the case that the flags name and writes its outcome as JSON."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--case", choices=NAMES, required=True)
-    parser.add_argument("--quick", action="store_true", help="tiny sizes")
-    parser.add_argument("--output", type=Path, required=True, help="file to write")
-    options = parser.parse_args(arguments)
-    tf.logging.set_verbosity(tf.logging.ERROR)  # every TF1 name is deprecated: that is known here
-    tf.disable_v2_behavior()
-    outcome = measure(options.case, options.quick)
-    options.output.write_text(json.dumps(outcome.to_dict()), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()

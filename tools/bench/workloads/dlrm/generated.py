@@ -11,12 +11,12 @@ Everything follows from the seed: the same seed gives the same bytes.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Iterator, Tuple
 
 import numpy as np
 
+from tools.bench.workloads.cached_file import cached_file
 from tools.bench.workloads.dlrm.schema import CATEGORICAL_COUNT, INTEGER_COUNT
 
 # Distinct values of C1..C26 in the Kaggle 2014 Criteo training file.
@@ -84,20 +84,7 @@ def _cached_file(
 ) -> Path:
     skew = "" if zipf == ZIPF_EXPONENT else f"_zipf{zipf:g}"
     path = directory / f"criteo_{label}_v{FORMAT_VERSION}{skew}_seed{seed}_rows{rows}.tsv"
-    if path.exists():
-        return path
-    directory.mkdir(parents=True, exist_ok=True)
-    # Renamed only when complete: a run that is interrupted here leaves no short file behind.
-    unfinished = path.with_name(f"{path.name}.{os.getpid()}")
-    try:
-        with unfinished.open("wb") as file:
-            for text in _chunk_texts(rows, seed, stream, zipf):
-                file.write(text)
-        unfinished.replace(path)
-    finally:
-        if unfinished.exists():
-            unfinished.unlink()
-    return path
+    return cached_file(path, lambda: _chunk_texts(rows, seed, stream, zipf))
 
 
 def _chunk_texts(rows: int, seed: int, stream: int, zipf: float) -> Iterator[bytes]:

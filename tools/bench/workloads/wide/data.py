@@ -7,13 +7,13 @@ what is timed is the model.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
-from typing import Dict, NamedTuple, Tuple
+from typing import Dict, Iterator, NamedTuple, Tuple
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from tools.bench.workloads.cached_file import cached_file
 from tools.bench.workloads.input_pipeline import ALL, Part, decoded_ahead
 
 Batch = Tuple[Dict[str, tf.SparseTensor], tf.Tensor]
@@ -64,23 +64,13 @@ def generated_file(
     if options.zipf != ZIPF_EXPONENT:
         shape += f"_zipf{options.zipf:g}"
     name = f"wide_v{FORMAT_VERSION}_{shape}_seed{seed}_stream{stream}_rows{rows}.int32"
-    path = directory / name
-    if path.exists():
-        return path
-    directory.mkdir(parents=True, exist_ok=True)
-    # Renamed only when complete: a run that is interrupted here leaves no short file behind.
-    unfinished = path.with_name(f"{path.name}.{os.getpid()}")
-    try:
-        with unfinished.open("wb") as file:
-            for chunk, start in enumerate(range(0, rows, _ROWS_PER_CHUNK)):
-                count = min(_ROWS_PER_CHUNK, rows - start)
-                random = np.random.RandomState([seed, stream, chunk])
-                file.write(_rows(random, count, seed, options).tobytes())
-        unfinished.replace(path)
-    finally:
-        if unfinished.exists():
-            unfinished.unlink()
-    return path
+    return cached_file(directory / name, lambda: _chunks(rows, seed, options, stream))
+
+
+def _chunks(rows: int, seed: int, options: DataOptions, stream: int) -> Iterator[bytes]:
+    for chunk, start in enumerate(range(0, rows, _ROWS_PER_CHUNK)):
+        random = np.random.RandomState([seed, stream, chunk])
+        yield _rows(random, min(_ROWS_PER_CHUNK, rows - start), seed, options).tobytes()
 
 
 def batches(
