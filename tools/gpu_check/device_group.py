@@ -74,8 +74,8 @@ class DeviceGroup:
             len(group.lookups),
         )
         self.fault = memory.put(_NO_FAULT)
-        self._lookup_memory = self._workspace("graph_opt_cuda_lookup_workspace")
-        self._sort_memory = self._workspace("graph_opt_cuda_sort_workspace")
+        self._lookup_memory = memory.allocate(self._call("lookup_workspace"))
+        self._sort_memory = memory.allocate(self._call("sort_workspace"))
 
     def _fill(self, to: abi.Lookup, lookup: Lookup) -> None:
         positions, to.stride = positions_of(lookup)
@@ -113,39 +113,23 @@ class DeviceGroup:
     def _element(self, lookup: int) -> Any:
         return np.dtype(STORED[self.group.tables[self.group.lookups[lookup].table].dtype])
 
-    def _workspace(self, name: str) -> int:
-        return self._memory.allocate(self._library.call(name, ctypes.byref(self.structure)))
+    def _call(self, name: str, *arguments: Any) -> int:
+        return self._library.call(
+            "graph_opt_cuda_" + name, ctypes.byref(self.structure), *arguments
+        )
 
     def pool(self) -> None:
         """Queues the forward pass."""
-        self._library.call(
-            "graph_opt_cuda_lookup",
-            ctypes.byref(self.structure),
-            self._lookup_memory,
-            self.fault,
-            None,
-        )
+        self._call("lookup", self._lookup_memory, self.fault, None)
 
     def sort(self) -> None:
         """Queues the part of the backward pass before the sums."""
-        self._library.call(
-            "graph_opt_cuda_sort",
-            ctypes.byref(self.structure),
-            self._sort_memory,
-            self.fault,
-            None,
-        )
+        self._call("sort", self._sort_memory, self.fault, None)
 
     def count_rows(self) -> List[int]:
         """Rows of each shard that the sorted ids name."""
         counts = (ctypes.c_int64 * len(self._shards))()
-        self._library.call(
-            "graph_opt_cuda_count_rows",
-            ctypes.byref(self.structure),
-            self._sort_memory,
-            counts,
-            None,
-        )
+        self._call("count_rows", self._sort_memory, counts, None)
         return list(counts)
 
     def place_sums(self, counts: Sequence[int]) -> None:
@@ -157,19 +141,11 @@ class DeviceGroup:
 
     def sum(self) -> None:
         """Queues the sums of gradients."""
-        self._library.call(
-            "graph_opt_cuda_sum", ctypes.byref(self.structure), self._sort_memory, None
-        )
+        self._call("sum", self._sort_memory, None)
 
     def apply(self, optimizer: abi.UsualOptimizer) -> None:
         """Queues the update of rows and slots."""
-        self._library.call(
-            "graph_opt_cuda_apply",
-            ctypes.byref(self.structure),
-            ctypes.byref(optimizer.made),
-            self._sort_memory,
-            None,
-        )
+        self._call("apply", ctypes.byref(optimizer.made), self._sort_memory, None)
 
     def _shard_elements(self) -> List[Any]:
         return [np.dtype(STORED[t.dtype]) for t in self.group.tables for _ in t.shards]
