@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterator, List, NamedTuple, Optional, Sequence
+from typing import Any, Callable, List, Optional, Sequence
 
 import numpy as np
 
 from graph_opt.compat import tf
 from graph_opt.compat.array_steps import ArraySteps
-from graph_opt.distributed_embeddings.placed_tables import PlacedColumns, PlacedTable
+from graph_opt.distributed_embeddings.placed_tables import PlacedTable
 from graph_opt.distributed_embeddings.weight_sources import WeightSource, sources_of
 from graph_opt.distributed_embeddings.weight_targets import WeightTarget
 from graph_opt.sharding.agreement import Agreement
-from graph_opt.sharding.placement import ReplicatedRows
+from graph_opt.sharding.keyed_rows import KeyedRows
+from graph_opt.sharding.ranks_together import NotedSlices, RanksTogether
 from graph_opt.sharding.transport import Transport
-
-# Blocks never have more elements than this, however large a chunk may be.
-_MOST_ELEMENTS = 1 << 22
-_RECEIVED_BYTES = 1 << 30
-
-
-class _Block(NamedTuple):
-    """Some rows of each rank's part of a table: `size` from local row `first` on."""
-
-    part: PlacedColumns
-    first: int
-    size: int
-
-    def keys(self, rank: int) -> np.ndarray:
-        return self.part.rows.keys(rank, self.first, self.size)
+from graph_opt.sharding.whole_tables import WholeTable, own_rows, slices
+from graph_opt.sharding.whole_tables import read_tables as read_rows
 
 
 def write_tables(
@@ -65,7 +53,8 @@ def write_tables(
     for turn in range(transport.size if use_lock else 1):
         with ranks.noting():
             if not use_lock or turn == transport.rank:
-                _write_own(tables, sources, steps, transport.rank, chunk)
+                for table, source in zip(tables, sources):
+                    read_rows([table.whole(transport.rank, chunk)], source, steps)
         ranks.agree()
 
 
@@ -83,7 +72,7 @@ def read_tables(
       find_tables: Returns the tables, or fails.
       transport: How to reach the other ranks.
       all_ranks: Whether all ranks get them, or only rank 0.
-      chunk: Most elements of a rank that are sent at once.
+      chunk: Most elements in memory at once.
       paths: None, or a .npy file for each table, which rank 0 writes.
       session: None for eager tables.
 
@@ -95,11 +84,13 @@ def read_tables(
       OSError: A file cannot be written.
       RuntimeError: Another rank has failed.
     """
-    reading = _Reading(transport, all_ranks, chunk, session)
+    steps = ArraySteps(session)
+    ranks = Agreement(transport, steps)
+    together = RanksTogether(ranks, steps, all_ranks)
     tables: Sequence[PlacedTable] = []
-    with reading.ranks.noting():
+    with ranks.noting():
         tables = find_tables()
-    reading.ranks.agree()
+    ranks.agree()
     if paths is not None and (all_ranks or len(paths) != len(tables)):
         raise ValueError(
             "paths needs one file for each of the {} tables, and all_ranks=False: rank 0 writes "
@@ -108,73 +99,23 @@ def read_tables(
     targets: List[WeightTarget] = []
     try:
         for place, table in enumerate(tables):
-            with reading.ranks.noting():
-                if reading.receives:
+            with ranks.noting():
+                if all_ranks or ranks.rank == 0:
                     targets.append(WeightTarget(table, None if paths is None else paths[place]))
-            reading.ranks.agree()
-            for part in table.parts:
-                reading.read(part, table.dtype, targets[-1] if targets else None)
-            reading.ranks.agree()
+            ranks.agree()
+            writer = NotedSlices(ranks, targets[-1] if targets else None)
+            for block in slices(table.whole(ranks.rank, chunk), together):
+                writer.write(block)
+            ranks.agree()
         whole: List[np.ndarray] = []
-        with reading.ranks.noting():
+        with ranks.noting():
             whole.extend(target.finish() for target in targets)
-        reading.ranks.agree()
+        ranks.agree()
         return whole
     except BaseException:
         for target in targets:
             target.discard()
         raise
-
-
-class _Reading:
-    """What stays the same while tables are read."""
-
-    def __init__(self, transport: Transport, all_ranks: bool, chunk: int, session: Any) -> None:
-        self.receives = all_ranks or transport.rank == 0
-        self._steps = ArraySteps(session)
-        self.ranks = Agreement(transport, self._steps)
-        self._send: Any = self.ranks.gather if all_ranks else self.ranks.collect
-        self._rank, self._size = transport.rank, transport.size
-        self._chunk = chunk
-
-    def read(self, part: PlacedColumns, dtype: Any, target: Optional[WeightTarget]) -> None:
-        """Brings some columns of a table here, from all ranks that have rows of them."""
-        numbers = np.dtype(dtype.as_numpy_dtype)
-        most = _rows_of(part, self._chunk)
-        if isinstance(part.rows, ReplicatedRows):
-            for block in _blocks(part, part.rows.num_rows, most if target else 0):
-                with self.ranks.noting():
-                    assert target is not None
-                    rows = self._rows(block)
-                    target.put(block.keys(self._rank), part.first_column, rows)
-            return
-        counts = [part.rows.num_local_rows(rank) for rank in range(self._size)]
-        row_bytes = self._size * part.width * numbers.itemsize
-        for block in _blocks(part, max(counts), min(most, max(1, _RECEIVED_BYTES // row_bytes))):
-            mine = np.zeros([0], np.uint8)
-            with self.ranks.noting():
-                mine = self._rows(block).reshape(-1).view(np.uint8)
-            received = self._send(mine)
-            with self.ranks.noting():
-                for rank, data in enumerate(received if target else []):
-                    if len(data):
-                        assert target is not None
-                        rows = data.view(numbers).reshape(-1, part.width)
-                        target.put(block.keys(rank), part.first_column, rows)
-
-    def _rows(self, block: _Block) -> np.ndarray:
-        """This rank's rows of a block, of which it may have none."""
-        part = block.part
-        count = min(block.size, part.rows.num_local_rows(self._rank) - block.first)
-        if part.variable is None or count <= 0:
-            return np.zeros([0], np.uint8)
-
-        def read(first: Any, count: Any) -> tf.Tensor:
-            return tf.gather(part.variable, part.first_row + first + tf.range(count))
-
-        key = "read rows", part.variable.name, part.first_row
-        rows = self._steps.run(key, read, np.int64(block.first), np.int64(count))
-        return np.ascontiguousarray(rows)
 
 
 def assign_op(tables: Sequence[PlacedTable], weights: Sequence[Any], rank: int, chunk: int) -> Any:
@@ -190,70 +131,31 @@ def assign_op(tables: Sequence[PlacedTable], weights: Sequence[Any], rank: int, 
     done: List[Any] = []
     with tf.name_scope("assign_weights"):
         for table, source in zip(tables, sources):
-            for part in _own_parts(table, rank):
-                with tf.control_dependencies(done[-1:]):  # one block in memory at a time
-                    done.append(_assigned(part, source, rank, _rows_of(part, chunk)))
+            whole = table.whole(rank, chunk)
+            own = [one.part.rows for one in whole.columns if one.part.rows.fixed_rows]
+            with tf.control_dependencies(done[-1:]):  # one block in memory at a time
+                done += [_assigned(whole, own, source)] if own else []
         return tf.group(*done)
 
 
-def _assigned(part: PlacedColumns, source: WeightSource, rank: int, rows_at_once: int) -> Any:
-    dtype = part.variable.dtype.base_dtype
-
-    def read(first: Any) -> np.ndarray:
-        keys = part.rows.keys(rank, int(first), rows_at_once)
-        return source.block(keys, part.first_column, part.width)
+def _assigned(table: WholeTable, own: Sequence[KeyedRows], source: WeightSource) -> Any:
+    def read(first: Any) -> List[np.ndarray]:
+        count = min(table.most_rows, table.num_keys - int(first))
+        found = own_rows(table, int(first), count, source)
+        return [array for column, *arrays in found if column.part.rows in own for array in arrays]
 
     def write(first: tf.Tensor) -> tf.Tensor:
-        rows = tf.numpy_function(read, [first], dtype)
-        rows.set_shape([None, part.width])
-        written = _write(part, first, rows)
-        with tf.control_dependencies([written]):
-            return first + rows_at_once
+        dtypes = [dtype for rows in own for dtype in (tf.int64, rows.dtype)]
+        arrays = tf.numpy_function(read, [first], dtypes)
+        written = []
+        for rows, keys, values in zip(own, arrays[::2], arrays[1::2]):
+            keys.set_shape([None])
+            values.set_shape([None, rows.width])
+            written.append(rows.write(keys, values))
+        with tf.control_dependencies(written):
+            return first + table.most_rows
 
-    count = tf.constant(part.rows.num_local_rows(rank), tf.int64)
+    count = tf.constant(table.num_keys, tf.int64)
     start = tf.constant(0, tf.int64)
     end = tf.while_loop(lambda first: first < count, write, [start], parallel_iterations=1)
     return tf.identity(end).op
-
-
-def _write_own(
-    tables: Sequence[PlacedTable],
-    sources: Sequence[WeightSource],
-    steps: ArraySteps,
-    rank: int,
-    chunk: int,
-) -> None:
-    for table, source in zip(tables, sources):
-        for part in _own_parts(table, rank):
-            key = "write rows", part.variable.name, part.first_row
-
-            def write(first: Any, rows: Any, part: PlacedColumns = part) -> Any:
-                return _write(part, first, rows)
-
-            for block in _blocks(part, part.rows.num_local_rows(rank), _rows_of(part, chunk)):
-                rows = source.block(block.keys(rank), part.first_column, part.width)
-                steps.run(key, write, np.int64(block.first), rows)
-
-
-def _write(part: PlacedColumns, first: Any, rows: Any) -> Any:
-    """In graphs the op: the variable itself would be read, all of it, by whoever gets it."""
-    places = part.first_row + first + tf.range(tf.shape(rows, out_type=tf.int64)[0])
-    written = part.variable.scatter_update(tf.IndexedSlices(rows, places))
-    return None if tf.executing_eagerly() else written.op
-
-
-def _own_parts(table: PlacedTable, rank: int) -> List[PlacedColumns]:
-    return [
-        part
-        for part in table.parts
-        if part.variable is not None and part.rows.num_local_rows(rank) > 0
-    ]
-
-
-def _blocks(part: PlacedColumns, num_rows: int, rows_at_once: int) -> Iterator[_Block]:
-    for first in range(0, num_rows if rows_at_once else 0, rows_at_once or 1):
-        yield _Block(part, first, min(rows_at_once, num_rows - first))
-
-
-def _rows_of(part: PlacedColumns, chunk: int) -> int:
-    return max(1, min(int(chunk), _MOST_ELEMENTS) // max(1, part.width))

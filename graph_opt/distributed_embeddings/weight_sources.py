@@ -32,35 +32,23 @@ class WeightSource:
         self._path = os.fspath(weight) if isinstance(weight, (str, os.PathLike)) else None
         self._array = None if self._path is not None else np.asarray(weight)
         array = self._opened()
-        self._dtype = np.dtype(table.dtype.as_numpy_dtype)
+        dtype = np.dtype(table.dtype.as_numpy_dtype)
         if array.shape != tuple(table.shape):
             raise ValueError(
                 "{} has shape {}; table {!r} needs {}".format(
                     self._what(), list(array.shape), table.name, list(table.shape)
                 )
             )
-        if array.dtype.kind not in "fiub" and array.dtype != self._dtype:
+        if array.dtype.kind not in "fiub" and array.dtype != dtype:
             raise ValueError(
                 "{} has dtype {}; table {!r} needs {}".format(
-                    self._what(), array.dtype, table.name, self._dtype
+                    self._what(), array.dtype, table.name, dtype
                 )
             )
 
-    def block(self, keys: np.ndarray, first_column: int, width: int) -> np.ndarray:
-        """Some rows and columns, in the table's dtype.
-
-        Args:
-          keys: int64 [n], ascending.
-          first_column: The first column.
-          width: Number of columns.
-        """
-        array = self._opened()
-        columns = slice(first_column, first_column + width)
-        if len(keys) and keys[-1] - keys[0] + 1 == len(keys):
-            rows = array[keys[0] : keys[-1] + 1, columns]
-        else:
-            rows = array[keys][:, columns]
-        return np.array(rows, self._dtype, order="C")
+    def rows(self, _: str, first: int, count: int) -> np.ndarray:
+        """Rows [first, first + count), left where they are until they are used."""
+        return self._opened()[first : first + count]
 
     def _opened(self) -> np.ndarray:
         if self._array is not None:

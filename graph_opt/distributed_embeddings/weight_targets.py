@@ -9,11 +9,12 @@ from typing import Any, Optional
 import numpy as np
 
 from graph_opt.distributed_embeddings.placed_tables import PlacedTable
+from graph_opt.table_files.checkpoint_slices import SliceWriter, TensorSlice
 
 _UNFINISHED = ".unfinished"
 
 
-class WeightTarget:
+class WeightTarget(SliceWriter):
     """One table.
 
     A file is mapped into memory for each block anew, so that what was written does not count as
@@ -37,20 +38,11 @@ class WeightTarget:
             unfinished = self._path + _UNFINISHED
             np.lib.format.open_memmap(unfinished, "w+", stored, tuple(table.shape))
 
-    def put(self, keys: np.ndarray, first_column: int, rows: np.ndarray) -> None:
-        """Writes some rows and columns.
-
-        Args:
-          keys: int64 [n], ascending.
-          first_column: The first column.
-          rows: [n, columns].
-        """
+    def write(self, *slices: TensorSlice) -> None:
+        """See `SliceWriter`."""
         array: Any = self._array if self._path is None else self._opened("r+")
-        columns = slice(first_column, first_column + rows.shape[1])
-        if keys[-1] - keys[0] + 1 == len(keys):
-            array[keys[0] : keys[-1] + 1, columns] = rows
-        else:
-            array[keys, columns] = rows
+        for one in slices:
+            array[one.first : one.first + len(one.values)] = one.values
 
     def finish(self) -> np.ndarray:
         """The whole table; that of a file is mapped into memory."""

@@ -45,7 +45,7 @@ class WholeTables:
           session: Of the layer's graph; None for eager layers.
           paths: A .npy file for each table, which rank 0 writes block by block. What is returned
             is then mapped from these files. An earlier file stays until its successor is whole.
-          chunk: Most elements of a rank in memory at once, beside the tables that are returned.
+          chunk: Most elements in memory at once, beside the tables that are returned.
 
         Returns:
           [input_dim, output_dim] for each table.

@@ -12,7 +12,7 @@ import numpy as np
 
 from graph_opt.compat import tf
 from graph_opt.compat.array_steps import ArraySteps
-from graph_opt.sharding.placement import RowsOnRank, RowsRule
+from graph_opt.sharding.placement import ReplicatedRows, RowsOnRank, RowsRule
 
 
 class KeyedRows(abc.ABC):
@@ -27,6 +27,7 @@ class KeyedRows(abc.ABC):
         and go.
       fixed_rows: How many of them this rank has; None where rows come and go.
       rank: Number of this rank.
+      is_replicated: Whether every rank has all rows, and is the owner of its own.
     """
 
     name: str
@@ -36,6 +37,7 @@ class KeyedRows(abc.ABC):
     num_keys: Optional[int] = None
     fixed_rows: Optional[int] = None
     rank: int
+    is_replicated: bool = False
 
     @abc.abstractmethod
     def num_rows(self) -> tf.Tensor:
@@ -92,7 +94,7 @@ class ShardedRows(KeyedRows):
 
     Args:
       name: Name of the variable.
-      part: The variable, [rows, width].
+      part: The variable, [rows, width]; its dtype and shape where this rank has no rows.
       rule: How rows are divided.
       rank: Number of this rank.
       first_row: The row of the variable that is the first of these; it may have others beside them.
@@ -106,6 +108,7 @@ class ShardedRows(KeyedRows):
         self.num_keys = rule.num_rows
         self.fixed_rows = rule.num_local_rows(rank)
         self.rank = rank
+        self.is_replicated = isinstance(rule, ReplicatedRows)
         self._part = part
         self._rule = rule
         self._first_row = first_row

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Dict, Mapping, Optional
+from typing import Any, Dict, Mapping, Optional
 
 import numpy as np
 
@@ -10,18 +10,21 @@ from graph_opt.compat.array_steps import ArraySteps
 from graph_opt.sharding.agreement import Agreement
 from graph_opt.sharding.whole_tables import Column, RowsOfRanks, WholeTable
 from graph_opt.table_files.checkpoint_slices import SliceWriter, TensorSlice
+from graph_opt.table_files.checksums import bytes_of
 
 
 class RanksTogether(RowsOfRanks):
-    """Rows of all ranks, on rank 0: each reads its own and sends them.
+    """Rows of all ranks, each of which reads its own and sends them.
 
     Args:
       ranks: Notes errors; to be asked to agree afterwards.
       steps: What runs the steps.
+      for_all: Whether all ranks get the rows, or only rank 0.
     """
 
-    def __init__(self, ranks: Agreement, steps: ArraySteps) -> None:
+    def __init__(self, ranks: Agreement, steps: ArraySteps, for_all: bool = False) -> None:
         self.size = ranks.size
+        self._send: Any = ranks.gather if for_all else ranks.collect
         self._ranks = ranks
         self._steps = steps
 
@@ -35,12 +38,12 @@ class RanksTogether(RowsOfRanks):
             if own is not None:
                 span = np.int64(rows.places(own[:1])[0]), np.int64(len(own))
                 read = self._steps.run(("rows", column.place), rows.block, *span)[1]
-                mine = np.ascontiguousarray(read).reshape(-1).view(np.uint8)
+                mine = np.frombuffer(bytes_of(read), np.uint8)
+        sent = {rows.rank: mine} if rows.is_replicated else dict(enumerate(self._send(mine)))
         dtype = rows.dtype.as_numpy_dtype
-        received = self._ranks.collect(mine)
         return {
             rank: data.view(dtype).reshape(-1, rows.width)
-            for rank, data in enumerate(received)
+            for rank, data in sent.items()
             if len(data)  # nothing of ranks that have failed
         }
 

@@ -25,7 +25,7 @@ from graph_opt.compat import tf
 from graph_opt.sharding.rank_shares import RankShare, share_of_plain
 from graph_opt.sharding.saver_nodes import SavedVariable
 from graph_opt.sharding.session_rows import SessionRows
-from graph_opt.sharding.whole_tables import check_tables, read_tables, whole_tables
+from graph_opt.sharding.whole_tables import check_tables, clear_tables, read_tables, whole_tables
 from graph_opt.table_files.checkpoint_rows import CheckpointRows
 from graph_opt.table_files.checkpoint_slices import (
     CheckpointParts,
@@ -111,6 +111,7 @@ def restore_like(restored: Restored, rows: SessionRows, ask: Ask) -> None:
     tables = whole_tables(saved, parts)
     checkpoint = checkpoint_of(restored, ask)
     check_tables(tables, checkpoint)
+    clear_tables(tables, rows.steps)
     read_tables(tables, checkpoint, rows.steps)
     if restored.shares:
         with _seen_here(checkpoint, restored.shares) as prefix:

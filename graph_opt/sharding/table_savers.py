@@ -37,6 +37,7 @@ from graph_opt.sharding.transport_in_use import transport_if_chosen
 from graph_opt.sharding.whole_tables import (
     WholeTable,
     check_tables,
+    clear_tables,
     read_tables,
     whole_tables,
     write_tables,
@@ -223,6 +224,7 @@ class _Saver:
         results = self._run_rest()
         with tensorflow_errors():
             for tables, checkpoint in found:
+                clear_tables(tables, self._rows.steps)
                 read_tables(tables, checkpoint, self._rows.steps)
         for restored in read.values():
             for share in restored.shares:

@@ -53,12 +53,14 @@ class WholeTable(NamedTuple):
       rows: How many rows the tensor has.
       first: Where the table begins in it: savers may hold a tensor in several variables.
       columns: All columns, wherever they are.
+      most_rows: The most of them in memory at a time; 0 for those of a usual block.
     """
 
     name: str
     rows: int
     first: int
     columns: Tuple[Column, ...]
+    most_rows: int = 0
 
     @property
     def width(self) -> int:
@@ -75,10 +77,9 @@ class WholeTable(NamedTuple):
         """Number of rows of the table."""
         return _num_keys_of(self.keyed)
 
-    @property
-    def row_bytes(self) -> int:
-        """Bytes of a row."""
-        return self.width * int(self.keyed.dtype.size)
+    def blocks(self) -> Iterator[Tuple[int, int]]:
+        """The first row of each block of the table, and how many it has."""
+        return blocks_of(self.num_keys, self.width * self.keyed.dtype.size, self.most_rows)
 
     def shape(self) -> List[int]:
         """Shape of the tensor."""
@@ -122,7 +123,7 @@ def write_tables(tables: Sequence[WholeTable], ranks: RowsOfRanks, parts: SliceW
     waiting: List[TensorSlice] = []
     num_bytes = 0
     for table in tables:
-        for piece in _slices(table, ranks):
+        for piece in slices(table, ranks):
             if waiting and num_bytes + piece.values.nbytes > block_bytes():
                 parts.write(*waiting)
                 waiting, num_bytes = [], 0
@@ -132,8 +133,9 @@ def write_tables(tables: Sequence[WholeTable], ranks: RowsOfRanks, parts: SliceW
         parts.write(*waiting)
 
 
-def _slices(table: WholeTable, ranks: RowsOfRanks) -> Iterator[TensorSlice]:
-    for first, count in blocks_of(table.num_keys, table.row_bytes):
+def slices(table: WholeTable, ranks: RowsOfRanks) -> Iterator[TensorSlice]:
+    """A table, block by block."""
+    for first, count in table.blocks():
         keys = np.arange(first, first + count)
         rows = np.empty([len(keys), table.width], table.keyed.dtype.as_numpy_dtype)
         for column in table.columns:
@@ -182,34 +184,45 @@ def check_tables(tables: Sequence[WholeTable], checkpoint: Any) -> None:
             checkpoint.check(table.name)
 
 
+def clear_tables(tables: Sequence[WholeTable], steps: ArraySteps) -> None:
+    """Makes tables ready for all their rows to be read."""
+    if tables:
+        clear_all([column.part.rows for table in tables for column in table.columns], steps)
+
+
 def read_tables(tables: Sequence[WholeTable], checkpoint: Any, steps: ArraySteps) -> None:
     """Reads this rank's rows.
 
     Args:
       tables: As `check_tables` has found them.
-      checkpoint: See `check_tables`.
+      checkpoint: See `check_tables`; or what has its `rows`.
       steps: What writes the rows.
     """
-    if tables:
-        clear_all([column.part.rows for table in tables for column in table.columns], steps)
     for table in tables:
-        for first, count in blocks_of(table.num_keys, table.row_bytes):
+        for first, count in table.blocks():
             _read_block(table, first, count, checkpoint, steps)
 
 
 def _read_block(table: WholeTable, first: int, count: int, checkpoint: Any, steps: Any) -> None:
-    keys = np.arange(first, first + count)
+    for column, keys, rows in own_rows(table, first, count, checkpoint):
+        if len(keys):
+            steps.run(("write rows", column.place), column.part.rows.write, keys, rows)
+
+
+def own_rows(
+    table: WholeTable, first: int, count: int, checkpoint: Any
+) -> Iterator[Tuple[Column, np.ndarray, np.ndarray]]:
+    """Keys of a block that this rank has, and their rows, for each column."""
+    keys, dtype = np.arange(first, first + count), table.keyed.dtype.as_numpy_dtype
     rows = None
     for column in table.columns:
         part = column.part
         mine = np.flatnonzero(part.rows.owners(keys) == part.rows.rank)
-        if not len(mine):
-            continue
-        if rows is None:
+        if rows is None and len(mine):
             rows = checkpoint.rows(table.name, table.first + first, count)
         columns = slice(part.first_column, part.first_column + part.rows.width)
-        key = ("write rows", column.place)
-        steps.run(key, part.rows.write, keys[mine], rows[mine][:, columns])
+        found = np.empty([0, part.rows.width]) if rows is None else rows[:, columns][mine]
+        yield column, keys[mine], found.astype(dtype, copy=False)
 
 
 def _num_keys_of(rows: KeyedRows) -> int:

@@ -19,6 +19,7 @@ from graph_opt.sharding.transport_in_use import transport_in_use
 from graph_opt.sharding.whole_tables import (
     WholeTable,
     check_tables,
+    clear_tables,
     read_tables,
     whole_table,
     write_tables,
@@ -135,6 +136,7 @@ class CheckpointSaver(tf.train.Saver):
         except tf.errors.InvalidArgumentError as error:
             raise ValueError(error.message) from error
         with tensorflow_errors():
+            clear_tables(self._tables, steps)
             read_tables(self._tables, checkpoint, steps)
 
 
