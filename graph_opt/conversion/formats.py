@@ -27,17 +27,17 @@ def open_source(request: Request) -> Source:
     Raises:
       ValueError: There is nothing of the format, or no such table.
     """
-    found, path = request.source_format or format_of(request.sources[0]), request.sources[0]
-    if not _format(found).in_parts:
+    made, path = _format(request.source_format), request.sources[0]
+    if not made.in_parts:
         if len(request.sources) > 1:
             raise ValueError(
                 "{} sources: only checkpoints are in parts".format(len(request.sources))
             )
         if not os.path.exists(path):
             raise ValueError("there is no {}".format(path))
-    source = _format(found).source(request)
+    source = made.source(request)
     if not source.tables:
-        raise ValueError("{} has no tables in format {}".format(path, found))
+        raise ValueError("{} has no tables in format {}".format(path, request.source_format))
     for table in source.tables:
         _check_slots(table)
     if not request.asked:

@@ -28,7 +28,6 @@ class WeightSource:
     """
 
     def __init__(self, weight: Any, table: PlacedTable) -> None:
-        self._table = table
         self._path = os.fspath(weight) if isinstance(weight, (str, os.PathLike)) else None
         self._array = None if self._path is not None else np.asarray(weight)
         array = self._opened()

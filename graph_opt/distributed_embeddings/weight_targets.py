@@ -31,16 +31,17 @@ class WeightTarget(SliceWriter):
     def __init__(self, table: PlacedTable, path: Optional[Any] = None) -> None:
         dtype = np.dtype(table.dtype.as_numpy_dtype)
         self._path = None if path is None else os.fspath(path)
-        if self._path is None:
-            self._array = np.empty(table.shape, dtype)
-        else:
+        self._array = np.empty(table.shape if path is None else [0], dtype)
+        if self._path is not None:
             stored = np.dtype(np.float32) if dtype.kind == "V" else dtype  # bfloat16
             unfinished = self._path + _UNFINISHED
             np.lib.format.open_memmap(unfinished, "w+", stored, tuple(table.shape))
 
     def write(self, *slices: TensorSlice) -> None:
         """See `SliceWriter`."""
-        array: Any = self._array if self._path is None else self._opened("r+")
+        array: Any = self._array
+        if self._path is not None:
+            array = np.load(self._path + _UNFINISHED, mmap_mode="r+")
         for one in slices:
             array[one.first : one.first + len(one.values)] = one.values
 
@@ -58,7 +59,3 @@ class WeightTarget(SliceWriter):
         if self._path is not None:
             with contextlib.suppress(FileNotFoundError):
                 os.remove(self._path + _UNFINISHED)
-
-    def _opened(self, mode: Any) -> Any:
-        assert self._path is not None
-        return np.load(self._path + _UNFINISHED, mmap_mode=mode)

@@ -39,17 +39,12 @@ from graph_opt.sharding.whole_tables import (
     check_tables,
     clear_tables,
     read_tables,
+    slices,
     whole_tables,
     write_tables,
 )
 from graph_opt.table_files.checkpoint_rows import CheckpointRows, tensorflow_errors
-from graph_opt.table_files.checkpoint_slices import (
-    CheckpointParts,
-    SliceWriter,
-    TensorSlice,
-    file_steps,
-    merge_parts,
-)
+from graph_opt.table_files.checkpoint_slices import CheckpointParts, file_steps, merge_parts
 
 _MAX_CACHED_STEPS = 256
 Feeds = List[Tuple[Any, Any]]
@@ -205,10 +200,11 @@ class _Saver:
         """The whole table."""
         self._require_service("a fetch can not read")
         table = self._tables[0]
-        collected = _Collected(np.empty(table.shape(), table.keyed.dtype.as_numpy_dtype))
+        values = np.empty(table.shape(), table.keyed.dtype.as_numpy_dtype)
         with self._ranks("fetches a table") as ranks:
-            write_tables(self._tables, ranks, collected)
-        return collected.values
+            for one in slices(table, ranks):
+                values[one.first : one.first + len(one.values)] = one.values
+        return values
 
     def restore(self) -> List[Any]:
         """Reads this rank's rows; returns what the step's fetches are."""
@@ -279,18 +275,6 @@ class _Saver:
                 "started by horovodrun --gloo or graph-opt run, and so cannot be asked; let all "
                 "ranks save with sok.CheckpointSaver".format(what, names[0]),
             )
-
-
-class _Collected(SliceWriter):
-    """Takes slices of one table into memory."""
-
-    def __init__(self, values: np.ndarray) -> None:
-        self.values = values
-
-    def write(self, *slices: TensorSlice) -> None:
-        """See `SliceWriter`."""
-        for one in slices:
-            self.values[one.first : one.first + len(one.values)] = one.values
 
 
 def _absolute(prefix: str) -> str:

@@ -57,6 +57,7 @@ class DumpSource(Source):
             for name in os.listdir(folder)
             if name.endswith(_KEY_SUFFIX) and "-" not in name[: -len(_KEY_SUFFIX)]
         )
+        self._of_keys = {stem: self._keys_of(stem) for stem in stems}
         known = {stem: self._name(stem) for stem in stems}
         pairs = [(stem, known[stem]) for stem in stems]
         if chosen:
@@ -93,9 +94,16 @@ class DumpSource(Source):
         rows[keys - first] = mapped[positions]
         return rows
 
+    def _keys_of(self, stem: str) -> TableReader:
+        path = os.path.join(self._folder, stem + _KEY_SUFFIX)
+        kind, _, dtype = read_header(path)
+        if kind != KEY or "int" not in dtype:
+            raise ValueError("{} is no file of keys".format(path))
+        return TableReader(self._folder, TableFiles(stem, (TableFile("key", KEY, "", dtype, 1),)))
+
     def _name(self, stem: str) -> str:
         """The variable's name: as our own file has it, or else as the others are called."""
-        facts = TableReader(self._folder, TableFiles(stem, (_key_file(self._folder, stem),))).facts
+        facts = self._of_keys[stem].facts
         if facts is not None and isinstance(facts.get("table"), str):
             return str(facts["table"])
         return stem[:-2] if stem.endswith("_0") else stem
@@ -114,10 +122,10 @@ class DumpSource(Source):
         return found[0]
 
     def _table(self, stem: str, name: str) -> Table:
-        keys = _key_file(self._folder, stem)
-        first = TableReader(self._folder, TableFiles(stem, (keys,)))
-        known = None if first.facts is None else first.facts.get("width")
-        files = TableFiles(stem, (keys, *self._other_files(stem, first.num_rows, known)))
+        of_keys = self._of_keys[stem]
+        width = None if of_keys.facts is None else of_keys.facts.get("width")
+        others = self._other_files(stem, of_keys.num_rows, width)
+        files = TableFiles(stem, (*of_keys.files.files, *others))
         reader = self._readers[name] = TableReader(self._folder, files)
         runs = KeyRuns(reader.num_rows)
         for block in reader.keys():
@@ -232,13 +240,6 @@ class DumpTarget(Target):
         for writer in self._writers.values():
             writer.discard()
         shutil.rmtree(self._folder, ignore_errors=True)
-
-
-def _key_file(folder: str, stem: str) -> TableFile:
-    kind, _, dtype = read_header(os.path.join(folder, stem + _KEY_SUFFIX))
-    if kind != KEY or "int" not in dtype:
-        raise ValueError("{} is no file of keys".format(os.path.join(folder, stem + _KEY_SUFFIX)))
-    return TableFile("key", KEY, "", dtype, 1)
 
 
 FORMAT = Format(

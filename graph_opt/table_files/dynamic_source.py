@@ -6,6 +6,7 @@ from typing import Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
+from graph_opt.sharding.placement import BlockRows
 from graph_opt.table_files.checkpoint_rows import CheckpointRows
 from graph_opt.table_files.checkpoint_source import Part, check_all_used, counters_of
 from graph_opt.table_files.dynamic_tensors import (
@@ -21,6 +22,7 @@ from graph_opt.table_files.dynamic_tensors import (
     tables_in,
     tensors_of,
 )
+from graph_opt.table_files.layouts import stretches
 from graph_opt.table_files.ordered_rows import gathered
 from graph_opt.table_files.row_blocks import blocks_of
 from graph_opt.table_files.slot_names import UNKNOWN, SlotName, slots_of
@@ -32,13 +34,13 @@ class _Found(NamedTuple):
 
     Attributes:
       parts: Its parts.
-      begins: Number of the first row of each part, and of all rows.
+      rule: Which part has which row.
       keys: Of all rows, part after part.
       order: Where row i is, if it is the row of key i; empty if rows are as they lie.
     """
 
     parts: Tuple[Part, ...]
-    begins: Array
+    rule: BlockRows
     keys: Array
     order: Array
 
@@ -163,12 +165,10 @@ class DynamicSource(Source):
 
     def _as_they_lie(self, found: _Found, column: Column, first: int, count: int) -> Array:
         rows = np.empty([count, column.width], column.dtype)
-        for part, begin, end in zip(found.parts, found.begins[:-1], found.begins[1:]):
-            low, high = max(first, int(begin)), min(first + count, int(end))
-            if low < high:
-                name = _tensor(column, part.name)
-                values = part.checkpoint.rows(name, low - int(begin), high - low)
-                rows[low - first : high - first] = values.reshape(high - low, column.width)
+        for one in stretches(found.rule, first, count):
+            part = found.parts[one.part]
+            values = part.checkpoint.rows(_tensor(column, part.name), one.first, one.size)
+            rows[one.places] = values.reshape(one.size, column.width)
         return rows
 
     def _names(self) -> List[str]:
@@ -210,8 +210,8 @@ class DynamicSource(Source):
         is_any = len(every) > 0 and (ascending[0] != 0 or ascending[-1] != len(every) - 1)
         if is_any or not self._by_key:
             order = np.empty([0], np.int64)
-        begins = np.cumsum([0] + [_count(part.checkpoint, part.name + KEYS) for part in parts])
-        self._found[choice.new_name] = _Found(tuple(parts), begins, every, order)
+        rule = BlockRows([_count(part.checkpoint, part.name + KEYS) for part in parts])
+        self._found[choice.new_name] = _Found(tuple(parts), rule, every, order)
         columns = self._columns(parts)
         counters = counters_of(self._checkpoints[0], columns)
         whole = choice.name[: -len("/part_*")] if choice.name.endswith("/part_*") else choice.name

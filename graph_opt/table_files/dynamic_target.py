@@ -7,6 +7,7 @@ from typing import Any, Dict, List, Optional, Sequence
 
 import numpy as np
 
+from graph_opt.sharding.placement import BlockRows
 from graph_opt.table_files.checkpoint_rows import CheckpointRows
 from graph_opt.table_files.checkpoint_slices import whole_tensor
 from graph_opt.table_files.checkpoint_target import CheckpointTarget
@@ -22,6 +23,7 @@ from graph_opt.table_files.dynamic_tensors import (
     VALUES,
     VERSIONS,
 )
+from graph_opt.table_files.layouts import stretches
 from graph_opt.table_files.ordered_rows import Arranged, OrderedSource, all_keys
 from graph_opt.table_files.tables import Array, Choice, Column, Source, Table, Waiting
 
@@ -85,12 +87,11 @@ class DynamicTarget(CheckpointTarget):
 
     def write(self, table: Table, first: int, keys: Array, rows: Sequence[Array]) -> None:
         """See `Target`."""
-        begins = np.cumsum([0] + [self._size(table, part) for part in range(self._num_parts)])
-        for part in range(self._num_parts):
-            low, high = max(first, begins[part]), min(first + len(keys), begins[part + 1])
-            for number, values in enumerate([keys, *rows] if low < high else []):
-                with open(self._file(table, part, number), "ab") as opened:
-                    np.ascontiguousarray(values[low - first : high - first]).tofile(opened)
+        rule = BlockRows([self._size(table, part) for part in range(self._num_parts)])
+        for one in stretches(rule, first, len(keys)):
+            for number, values in enumerate([keys, *rows]):
+                with open(self._file(table, one.part, number), "ab") as opened:
+                    values[one.places].tofile(opened)
 
     def finish(self) -> Source:
         """See `Target`."""

@@ -15,7 +15,7 @@ class Request(NamedTuple):
     Attributes:
       sources: A path, or several checkpoints that have the parts of the tables.
       target: The path to write.
-      source_format: Name of a format; None: what the path is.
+      source_format: Name of a format.
       target_format: Name of a format.
       chosen: The tables; none for all, which a checkpoint does not tell.
       source_layout: How rows lie in a checkpoint that is read.
@@ -27,7 +27,7 @@ class Request(NamedTuple):
 
     sources: Sequence[str]
     target: str
-    source_format: Optional[str]
+    source_format: str
     target_format: str
     chosen: Sequence[Choice]
     source_layout: Layout

@@ -44,6 +44,7 @@ class TableReader:
       files: Which files; of the file of keys, any dtype of integers will do.
 
     Attributes:
+      files: As given.
       num_rows: Number of rows.
       facts: What our own file says; None if there is none, as SparseOperationKit writes none.
 
@@ -54,7 +55,7 @@ class TableReader:
 
     def __init__(self, folder: str, files: TableFiles) -> None:
         self._folder = folder
-        self._files = files
+        self.files = files
         self.facts = read_facts(files.sidecar_path(folder))
         headers = [self._read_header(place) for place in range(len(files.files))]
         self._key_dtype = headers[0]
@@ -84,7 +85,7 @@ class TableReader:
 
     def keys(self) -> Iterator[Array]:
         """All keys, a block of int64 at a time, without their rows."""
-        with open(self._files.path(self._folder, 0), "rb") as opened:
+        with open(self.files.path(self._folder, 0), "rb") as opened:
             opened.seek(HEADER.size)
             for rows in self._blocks():
                 yield self._as_keys(_exactly(opened, rows * self._row_bytes[0]))
@@ -95,8 +96,8 @@ class TableReader:
         Raises:
           ValueError: A block is not what its checksum was made of.
         """
-        count = len(self._files.files)
-        opened = [open(self._files.path(self._folder, place), "rb") for place in range(count)]
+        count = len(self.files.files)
+        opened = [open(self.files.path(self._folder, place), "rb") for place in range(count)]
         try:
             for each in opened:
                 each.seek(HEADER.size)
@@ -106,7 +107,7 @@ class TableReader:
                     self._check(place, block, data)
                 yield [self._as_keys(read[0])] + [
                     np.frombuffer(data, one.dtype).reshape(rows, one.width)
-                    for one, data in zip(self._files.files[1:], read[1:])
+                    for one, data in zip(self.files.files[1:], read[1:])
                 ]
         finally:
             for each in opened:
@@ -114,13 +115,13 @@ class TableReader:
 
     def mapped(self, place: int) -> Array:
         """The numbers of a file, [n, width], left in it until they are used; not of no rows."""
-        one = self._files.files[place]
+        one = self.files.files[place]
         dtype = one.dtype if place else self._key_dtype
-        path, shape = self._files.path(self._folder, place), (self.num_rows, one.width)
+        path, shape = self.files.path(self._folder, place), (self.num_rows, one.width)
         return np.memmap(path, dtype, "r", HEADER.size, shape)
 
     def _blocks(self) -> Iterator[int]:
-        size = self._files.checked_rows if self.facts is None else self.facts["checked_rows"]
+        size = self.files.checked_rows if self.facts is None else self.facts["checked_rows"]
         for first in range(0, self.num_rows, size):
             yield min(size, self.num_rows - first)
 
@@ -130,19 +131,19 @@ class TableReader:
     def _check(self, place: int, block: int, data: bytes) -> None:
         if self.facts is None:
             return
-        sums = self.facts["crc32"].get(self._files.files[place].suffix, [])
+        sums = self.facts["crc32"].get(self.files.files[place].suffix, [])
         if block >= len(sums) or zlib.crc32(data) != sums[block]:
             raise ValueError(
                 "{} is damaged, or not of the same dump as {} (a dump that was interrupted leaves "
                 "such files). If another program has written it since, delete the latter".format(
-                    self._files.path(self._folder, place), self._files.sidecar_path(self._folder)
+                    self.files.path(self._folder, place), self.files.sidecar_path(self._folder)
                 )
             )
 
     def _read_header(self, place: int) -> str:
         """The dtype of a file, whose header says what it should."""
-        path = self._files.path(self._folder, place)
-        need = self._files.files[place]
+        path = self.files.path(self._folder, place)
+        need = self.files.files[place]
         try:
             found = read_header(path)
         except FileNotFoundError as error:
@@ -161,10 +162,10 @@ class TableReader:
     def _missing(self, path: str, need: TableFile) -> str:
         if need.kind == SLOT:
             return "{} is missing: the table was dumped without this optimizer".format(path)
-        return "{} is missing: no table {!r} was dumped there".format(path, self._files.table)
+        return "{} is missing: no table {!r} was dumped there".format(path, self.files.table)
 
     def _data_bytes(self, place: int) -> int:
-        return os.path.getsize(self._files.path(self._folder, place)) - HEADER.size
+        return os.path.getsize(self.files.path(self._folder, place)) - HEADER.size
 
 
 def read_facts(path: str) -> Optional[Dict[str, Any]]:
