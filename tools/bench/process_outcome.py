@@ -12,7 +12,7 @@ from typing import Any, Callable, Sequence, Tuple
 
 import tensorflow.compat.v1 as tf
 
-from tools.bench.records import Absent, Outcome
+from tools.bench.records import Absent, Outcome, read
 
 Measure = Callable[..., Outcome]
 
@@ -42,7 +42,7 @@ def outcome_of_process(measure: Measure, arguments: Sequence[Any], limit_seconds
             raise PartFailed("it ended with exit code {}".format(error.returncode)) from error
         except subprocess.TimeoutExpired as error:
             raise PartFailed("it took more than {:.0f} s".format(limit_seconds)) from error
-        return Outcome.from_dict(json.loads(output.read_text(encoding="utf-8")))
+        return read(output)
 
 
 def nothing_of(where: Tuple[str, str, Any], figures: Sequence[str], reason: object) -> Outcome:

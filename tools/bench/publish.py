@@ -22,7 +22,7 @@ from tools.bench.collectives import page as collectives_page
 from tools.bench.deeprec import page as deeprec_page
 from tools.bench.dynamic_tables import page as dynamic_page
 from tools.bench.pages import head, row, words
-from tools.bench.records import Outcome
+from tools.bench.records import Outcome, read
 from tools.bench.scaling import page as scaling_page
 from tools.bench.server_scaling import page as server_scaling_page
 from tools.bench.training import cluster_page, exact_page
@@ -49,7 +49,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         if (measured / path.name).exists():
             shutil.copyfile(str(measured / path.name), str(path))
             print("==> {}".format(path))
-        for written in charts.write(path.stem, outcome_in(path), PUBLISHED):
+        for written in charts.write(path.stem, read(path), PUBLISHED):
             print("==> {}".format(written))
     for page, written_anew in (
         (PAGE, with_tables),
@@ -60,11 +60,6 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         page.write_text(written_anew(page.read_text("utf-8")), encoding="utf-8")
         print("==> {}".format(page))
     return 0
-
-
-def outcome_in(path: Path) -> Outcome:
-    """The outcome that a benchmark's file holds."""
-    return Outcome.from_dict(json.loads(path.read_text(encoding="utf-8")))
 
 
 def with_tables(page: str) -> str:
@@ -84,12 +79,12 @@ def _marked(bench: str, lines: Sequence[str]) -> str:
 def _table(bench: str) -> Sequence[str]:
     head, rows = _TABLES[bench]
     path = PUBLISHED / (bench + ".json")
-    return [*head, *rows(outcome_in(path)), "", conditions(machine_in(path))]
+    return [*head, *rows(read(path)), "", conditions(machine_in(path))]
 
 
 def _sentence(bench: str) -> str:
     path = PUBLISHED / (bench + ".json")
-    return adam_page.sentence(outcome_in(path), machine_in(path))
+    return adam_page.sentence(read(path), machine_in(path))
 
 
 def machine_in(path: Path) -> Dict[str, Any]:

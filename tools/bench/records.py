@@ -25,6 +25,7 @@ _COMPARISONS: Dict[str, Callable[[float, float], bool]] = {
     "<=": operator.le,
 }
 _SIGNIFICANT_DIGITS = 6
+_MAY_LACK = ("unit", "runs", "goal", "floor")
 _TITLES: Tuple[str, ...] = (
     "figure", "workload", "mode", "params", "value", "unit", "spread", "floor", "goal",
 )  # fmt: skip
@@ -78,22 +79,15 @@ class Record:
 
     def to_dict(self) -> Dict[str, Any]:
         """The record as it stands in the file: without what it does not have."""
-        fields = {
-            "figure": self.figure,
-            "workload": self.workload,
-            "mode": self.mode,
-            "params": self.params,
-            "value": _rounded(self.value),
-        }
-        if self.unit:
-            fields["unit"] = self.unit
-        if self.runs:
-            fields["runs"] = [_rounded(run) for run in self.runs]
-        if self.goal is not None:
-            fields["goal"] = dataclasses.asdict(self.goal)
-        if self.floor is not None:
-            fields["floor"] = _rounded(self.floor)
-        return fields
+        fields = dict(
+            vars(self),
+            value=_rounded(self.value),
+            runs=[_rounded(run) for run in self.runs],
+            goal=self.goal and dataclasses.asdict(self.goal),
+            floor=None if self.floor is None else _rounded(self.floor),
+        )
+        absent = [name for name in _MAY_LACK if fields[name] in ("", [], None)]
+        return {name: value for name, value in fields.items() if name not in absent}
 
     @classmethod
     def from_dict(cls, fields: Dict[str, Any]) -> Record:
@@ -166,6 +160,11 @@ def from_runs(
     """The record of a figure measured in several rounds: its value is their median."""
     value = statistics.median(runs)
     return Record(figure, workload, mode, params, value, unit, tuple(runs), goal, floor)
+
+
+def read(path: Path) -> Outcome:
+    """The outcome in the file of a benchmark."""
+    return Outcome.from_dict(json.loads(path.read_text(encoding="utf-8")))
 
 
 def write(path: Path, bench: str, outcome: Outcome) -> None:

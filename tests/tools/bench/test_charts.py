@@ -108,7 +108,7 @@ def test_what_docs_show_follows_from_their_files(monkeypatch: pytest.MonkeyPatch
     text = publish.README.read_text("utf-8")
     assert publish.with_sentences(text) == text
     for path in publish.PUBLISHED.glob("*.json"):
-        outcome = publish.outcome_in(path)
+        outcome = records.read(path)
         for name, chart in charts.CHARTS.get(path.stem, {}).items():
             shown = (publish.PUBLISHED / name).read_text("utf-8")
             assert words(shown) == words(charts.svg(chart(outcome)))
@@ -142,7 +142,7 @@ def test_publishing_takes_what_was_measured(
     records.write(tmp_path / "measured" / "train.json", "train", OUTCOME)
     monkeypatch.chdir(tmp_path)
     assert publish.main(["--measured", "measured"]) == 0
-    assert publish.outcome_in(publish.PUBLISHED / "train.json") == OUTCOME
+    assert records.read(publish.PUBLISHED / "train.json") == OUTCOME
     text = publish.PAGE.read_text("utf-8")
     row = "| wide | on a server 1 ms away | 20 steps/s | 51 steps/s | **2.50** | 4.0 |"
     assert text.count(row) == 1

@@ -8,7 +8,7 @@ from typing import Any, Dict, List
 import numpy as np
 import pytest
 
-from tools.bench import charts, publish
+from tools.bench import charts, publish, records
 from tools.bench.collectives.traffic import traffic
 from tools.bench.scaling import page
 from tools.bench.scaling.benchmark import BY_FREQUENCY, HASHED, lookups_of_wide, outcome_of
@@ -58,7 +58,7 @@ def test_bytes_are_those_of_ids_that_are_drawn(placement: str, ranks: int) -> No
 
 
 def test_bytes_are_those_that_ranks_have_sent() -> None:
-    published = publish.outcome_in(publish.PUBLISHED / "collectives.json").records
+    published = records.read(publish.PUBLISHED / "collectives.json").records
     lookups = lookups_of_wide()[HASHED]
     found = {
         each.mode: each.value

@@ -12,13 +12,12 @@ Figures of each model and mode, with latency of 1 ms each way:
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, Dict, Iterator, Tuple
 
 from tools.bench.machine import cores
 from tools.bench.process_outcome import nothing_of
-from tools.bench.records import Outcome, Record
+from tools.bench.records import Outcome, Record, read
 from tools.bench.server_scaling.costs import StepCosts, costs_of, measured, step_seconds
 from tools.bench.server_scaling.simulation import Machines, simulate
 
@@ -53,7 +52,7 @@ def run(quick: bool = False) -> Outcome:
 def _measured() -> Outcome:
     for path in MEASURED:
         if path.exists():
-            return Outcome.from_dict(json.loads(path.read_text(encoding="utf-8")))
+            return read(path)
     raise FileNotFoundError("{} is not there: `make bench-cluster` writes it".format(MEASURED[0]))
 
 

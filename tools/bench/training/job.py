@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import tempfile
 import time
-from typing import Any, Dict, NamedTuple, Optional
+from typing import Any, Dict, NamedTuple, Optional, Tuple
 
 import tensorflow.compat.v1 as tf
 
@@ -77,19 +77,19 @@ def train(job: Job) -> Outcome:
                 summary_steps=0,
             )
         training = training_graph(job.workload, job.learning, cluster)
-        run = _run(job, session_options, cluster, training)
+        steps, seconds, metrics = _run(job, session_options, cluster, training)
         score = evaluate(job.workload, str(session_options.checkpoint_directory))
-    report = _report(training.graph) if job.session.mode != STOCK else None
-    return Outcome(run.steps, run.seconds, score, report, run.metrics)
+    if job.session.mode == STOCK:
+        return Outcome(steps, seconds, score, None, metrics)
+    import graph_opt
+
+    return Outcome(steps, seconds, score, graph_opt.report(training.graph), metrics)
 
 
-class _Run(NamedTuple):
-    steps: int
-    seconds: float
-    metrics: Dict[str, Dict[str, int]]
-
-
-def _run(job: Job, options: SessionOptions, cluster: Cluster, training: TrainingGraph) -> _Run:
+def _run(
+    job: Job, options: SessionOptions, cluster: Cluster, training: TrainingGraph
+) -> Tuple[int, float, Dict[str, Dict[str, int]]]:
+    """Steps, seconds and metrics of a training."""
     progress = ProgressHook(job.steps or None, training.loss, f"{job.workload.name} {options.mode}")
     hooks = [progress] + ([tf.train.StopAtStepHook(num_steps=job.steps)] if job.steps else [])
     with training.graph.as_default(), contextlib.closing(progress):
@@ -98,7 +98,7 @@ def _run(job: Job, options: SessionOptions, cluster: Cluster, training: Training
             steps = _run_to_end(session, training.train_op)
             seconds = time.perf_counter() - start
             metrics = _metrics(session) if options.mode in PREFETCHING_MODES else {}
-    return _Run(steps, seconds, metrics)
+    return steps, seconds, metrics
 
 
 def _run_to_end(session: Any, train_op: tf.Operation) -> int:
@@ -116,9 +116,3 @@ def _metrics(session: Any) -> Dict[str, Dict[str, int]]:
     import graph_opt
 
     return dict(graph_opt.metrics(session))
-
-
-def _report(graph: tf.Graph) -> Any:
-    import graph_opt
-
-    return graph_opt.report(graph)
