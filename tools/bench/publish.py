@@ -36,7 +36,7 @@ PUBLISHED = Path("docs/benchmarks")
 MEASURED = Path("build/bench")
 _MARKED = re.compile(r"<!-- (\w+)\.json -->\n.*?<!-- end -->", re.DOTALL)
 _HEAD = head(
-    "model", "its tables", "TensorFlow alone", "graph_opt", "times as fast", "the machine allows"
+    "model | its tables | TensorFlow alone | graph_opt | times as fast | the machine allows"
 )
 
 

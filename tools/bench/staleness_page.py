@@ -9,7 +9,7 @@ from tools.bench.records import Outcome, Record
 from tools.bench.training.chart_style import WORKLOADS
 from tools.bench.training.sessions import ASYNC, BOTH
 
-HEAD = head("model", "its lookups", "what", "takes, of a step", "ids read again")
+HEAD = head("model | its lookups | what | takes, of a step | ids read again")
 _MODES = {ASYNC: "run ahead", BOTH: "fused and run ahead"}
 
 

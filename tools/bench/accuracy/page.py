@@ -21,15 +21,8 @@ def _title(first: int, last: Optional[int]) -> str:
 
 
 HEAD = head(
-    "rows",
-    "how",
-    "`capacity`",
-    "AUC",
-    "beside TensorFlow alone",
-    "missed " + _title(*GROUPS[0]),
-    *(_title(*group) for group in GROUPS[1:]),
-    "on average",
-    "relative L2",
+    "rows | how | `capacity` | AUC | beside TensorFlow alone | missed {} | on average "
+    "| relative L2".format(" | ".join(_title(*group) for group in GROUPS))
 )
 
 

@@ -9,13 +9,8 @@ from tools.bench.records import Outcome
 from tools.bench.training.sessions import DEFERRED, STOCK
 
 HEAD = head(
-    "model",
-    "its tables",
-    "rows of each",
-    "TensorFlow alone",
-    "graph_opt",
-    "times as fast",
-    "of `lazy`'s speed",
+    "model | its tables | rows of each | TensorFlow alone | graph_opt | times as fast "
+    "| of `lazy`'s speed"
 )
 _MODELS = {"dlrm": "DLRM", "wide": "wide, 40 columns"}
 

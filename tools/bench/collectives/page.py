@@ -20,9 +20,7 @@ from tools.bench.records import Outcome, Record
 from tools.bench.training.chart_style import WORKLOADS
 from tools.bench.workloads.wide.data import ZIPF_EXPONENT
 
-HEAD = head(
-    "model", "how", "steps/s", "times Horovod", "CPU", "messages", "bytes", "the machine allows"
-)
+HEAD = head("model | how | steps/s | times Horovod | CPU | messages | bytes | the machine allows")
 _WORDS = {
     HOROVOD: "Horovod, every rank has all tables",
     HOROVOD_DENSE: "the same, `sparse_as_dense`",

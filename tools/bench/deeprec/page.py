@@ -10,14 +10,8 @@ from tools.bench.pages import head, row, words
 from tools.bench.records import Outcome
 
 HEAD = head(
-    "script",
-    "how",
-    "steps/s",
-    "times as fast",
-    "the machine allows",
-    "lookups fused, ahead",
-    "nodes ahead",
-    "AUC",
+    "script | how | steps/s | times as fast | the machine allows | lookups fused, ahead "
+    "| nodes ahead | AUC"
 )
 _SCRIPTS = {
     "dlrm": "DLRM",

@@ -10,14 +10,8 @@ from tools.bench.pages import head, row, words
 from tools.bench.records import Outcome, Record
 
 HEAD = head(
-    "rows",
-    "ids",
-    "pass",
-    "a batch takes",
-    "static table / ours",
-    "TFRA / ours",
-    "MutableHashTable / ours",
-    "of the floor",
+    "rows | ids | pass | a batch takes | static table / ours | TFRA / ours "
+    "| MutableHashTable / ours | of the floor"
 )
 _PASSES = {
     FORWARD: "lookup",

@@ -9,7 +9,7 @@ from tools.bench.records import Outcome
 from tools.bench.scaling.chart import MODES, points
 from tools.bench.scaling.load import REPLICATED
 
-HEAD = head("where rows are", "keys", "2 ranks", "8", "64", "512")
+HEAD = head("where rows are | keys | 2 ranks | 8 | 64 | 512")
 _SHOWN = (2, 8, 64, 512)
 _IDS = {"hashed": "hashed", "by_frequency": "by frequency"}
 

@@ -9,7 +9,7 @@ from tools.bench.records import Outcome
 from tools.bench.server_scaling.benchmark import SIZES
 from tools.bench.training.chart_style import WORKLOADS
 
-HEAD = head("model", "mode", *("{} + {}".format(*size) for size in SIZES))
+HEAD = head(" | ".join(["model", "mode", *("{} + {}".format(*size) for size in SIZES)]))
 
 
 def rows(outcome: Outcome) -> List[str]:

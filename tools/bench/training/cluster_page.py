@@ -11,15 +11,8 @@ from tools.bench.training.cluster_chart import WORKERS, over_delays, value_of
 from tools.bench.training.sessions import BOTH, PIPELINED, RETURNED, STOCK
 
 HEAD = head(
-    "model",
-    "tasks",
-    "ms to a server",
-    "TensorFlow alone",
-    "fused and ahead",
-    "and returned",
-    "and pipelined",
-    "calls a step",
-    "MB a step",
+    "model | tasks | ms to a server | TensorFlow alone | fused and ahead | and returned "
+    "| and pipelined | calls a step | MB a step"
 )
 _TASKS = {1: "1 + 1", 2: "2 + 2"}
 _MODES = (STOCK, BOTH, RETURNED, PIPELINED)

@@ -11,17 +11,8 @@ from tools.bench.training.sessions import BOTH, EXACT, FUSED, STOCK
 from tools.bench.workloads.wide.data import ZIPF_EXPONENT
 
 HEAD = head(
-    "model",
-    "its tables",
-    "ids",
-    "TensorFlow alone",
-    "fused",
-    "and ahead",
-    "and exact",
-    "share of the gain",
-    "ids written since",
-    "the machine allows",
-    "MB a step",
+    "model | its tables | ids | TensorFlow alone | fused | and ahead | and exact "
+    "| share of the gain | ids written since | the machine allows | MB a step"
 )
 _MODES = (STOCK, FUSED, BOTH, EXACT)
 
