@@ -7,6 +7,7 @@ went through `graph_opt.optimize_graph` with `do_group_embedding`.
 from __future__ import annotations
 
 import contextlib
+import itertools
 from typing import Any, Dict, Iterator, List, Sequence, Tuple
 
 import tensorflow.compat.v1 as tf
@@ -15,6 +16,7 @@ import graph_opt
 from tools.bench.group_lookup_batches import Batches, plain_lookup, runs_of, tables_of
 from tools.bench.group_lookup_cases import COMBINER, FORWARD, TRAIN, Size
 from tools.bench.group_lookup_server import Prepared, Run
+from tools.bench.training.sessions import FUSED, session_config
 
 _KINDS = (("graph_opt", False), ("graph_opt_resource", True))  # label, resource variables
 
@@ -30,18 +32,15 @@ def prepared(size: Size) -> Iterator[Prepared]:
     absent: Dict[str, str] = {}
     loads: List[Tuple[Batches, tf.Session]] = []
     with contextlib.ExitStack() as stack:
-        for label, use_resource in _KINDS:
-            batches, session, found = stack.enter_context(_forward(size, label, use_resource))
-            loads.append((batches, session))
-            runs.update(found)
-        for label, use_resource in _KINDS:
+        for of_pass, (label, use_resource) in itertools.product((FORWARD, TRAIN), _KINDS):
+            name = "{} {}".format(label, of_pass)
             try:
-                batches, session, found = stack.enter_context(_train(size, label, use_resource))
+                batches, session, run = stack.enter_context(_opened(size, use_resource, of_pass))
             except NotFusedError as error:
-                absent["{} {}".format(label, TRAIN)] = str(error)
+                absent[name] = str(error)
                 continue
             loads.append((batches, session))
-            runs.update(found)
+            runs[name] = run
 
         def load(ids: Any) -> None:
             for batches, session in loads:
@@ -51,40 +50,25 @@ def prepared(size: Size) -> Iterator[Prepared]:
 
 
 @contextlib.contextmanager
-def _forward(
-    size: Size, label: str, use_resource: bool
-) -> Iterator[Tuple[Batches, tf.Session, Dict[str, Run]]]:
-    with tf.Graph().as_default():
-        batches = Batches(size)
-        tables = tables_of(size, use_resource, "table")
-        op = batches.forward(_group, tables)
-        with tf.Session() as session:
-            session.run(tf.global_variables_initializer())
-            ops = {"{} {}".format(label, FORWARD): op}
-            yield batches, session, runs_of(session, batches, ops, size.replicas)
-
-
-@contextlib.contextmanager
-def _train(
-    size: Size, label: str, use_resource: bool
-) -> Iterator[Tuple[Batches, tf.Session, Dict[str, Run]]]:
+def _opened(
+    size: Size, use_resource: bool, of_pass: str
+) -> Iterator[Tuple[Batches, tf.Session, Run]]:
     with tf.Graph().as_default() as graph:
         batches = Batches(size)
         tables = tables_of(size, use_resource, "table")
-        op = batches.train(plain_lookup, tables)
+        if of_pass == FORWARD:
+            op, number = batches.forward(_group, tables), size.replicas
+        else:
+            op, number = batches.train(plain_lookup, tables), 1
         initializer = tf.global_variables_initializer()
-        graph_opt.optimize_graph(graph, _config())
-        if not any(node.type.endswith("GroupEmbeddingApply") for node in graph.get_operations()):
-            raise NotFusedError("the update was not fused: see the report of optimize_graph")
+        if of_pass == TRAIN:
+            graph_opt.optimize_graph(graph, session_config(FUSED))
+            kinds = {node.type for node in graph.get_operations()}
+            if not any(kind.endswith("GroupEmbeddingApply") for kind in kinds):
+                raise NotFusedError("the update was not fused: see the report of optimize_graph")
         with tf.Session() as session:
             session.run(initializer)
-            yield batches, session, runs_of(session, batches, {"{} {}".format(label, TRAIN): op}, 1)
-
-
-def _config() -> Any:
-    config = graph_opt.ConfigProto()
-    config.graph_options.optimizer_options.do_group_embedding = True
-    return config
+            yield batches, session, runs_of(session, batches, {of_pass: op}, number)[of_pass]
 
 
 def _group(tables: Sequence[Any], ids: Sequence[tf.SparseTensor]) -> List[tf.Tensor]:

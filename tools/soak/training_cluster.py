@@ -122,17 +122,12 @@ def processes_of(folder: Path) -> List[int]:
 
 def is_running(pid: int) -> bool:
     """Whether a process lives; one that has ended, but was not waited for, does not."""
-    state = _stat(pid)
-    return state is not None and state[0] != "Z"
+    return _stat(pid)[0] != "Z"
 
 
 def _children(parent: int) -> List[int]:
-    found = []
-    for pid in _processes():
-        stat = _stat(pid)
-        if stat is not None and int(stat[1]) == parent and stat[0] != "Z":
-            found.append(pid)
-    return found
+    stats = {pid: _stat(pid) for pid in _processes()}
+    return [pid for pid, stat in stats.items() if stat[0] != "Z" and int(stat[1]) == parent]
 
 
 def _processes() -> List[int]:
@@ -146,21 +141,15 @@ def _read(path: str) -> bytes:
         return b""  # The process has ended.
 
 
-def _stat(pid: int) -> Optional[List[str]]:
-    """The fields after the command's name: state, parent, ..."""
-    try:
-        return Path("/proc/{}/stat".format(pid)).read_text().rpartition(")")[2].split()
-    except OSError:
-        return None
+def _stat(pid: int) -> List[str]:
+    """The fields after the command's name: state, parent, ...; the state is Z once it has ended."""
+    fields = _read("/proc/{}/stat".format(pid)).rpartition(b")")[2].split()
+    return [field.decode() for field in fields] or ["Z"]
 
 
 def _task_of(pid: int) -> Optional[str]:
-    try:
-        command = Path("/proc/{}/cmdline".format(pid)).read_bytes().split(b"\0")
-        variables = Path("/proc/{}/environ".format(pid)).read_bytes().split(b"\0")
-    except OSError:
-        return None
-    if b"proxy" in command:
+    if b"proxy" in _read("/proc/{}/cmdline".format(pid)).split(b"\0"):
         return "proxy"
+    variables = _read("/proc/{}/environ".format(pid)).split(b"\0")
     named = [one[len(_TASK) :] for one in variables if one.startswith(_TASK)]
     return named[0].decode() if named else None
