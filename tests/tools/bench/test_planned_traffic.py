@@ -19,7 +19,6 @@ from tools.bench.cluster.loopback import Cluster, Place
 from tools.bench.training.contenders import Setting
 from tools.bench.training.contests import Scenario
 from tools.bench.training.sessions import session_config
-from tools.bench.training.settings import setting_of
 from tools.bench.training.traffic import traffic_of
 from tools.bench.workloads.workload import training_graph
 
@@ -34,7 +33,7 @@ NEAR = 0.2
 @pytest.fixture(scope="module", params=["dlrm", "wide"])
 def setting(request: pytest.FixtureRequest) -> Iterator[Setting]:
     scenario = Scenario(request.param, 0.0, workers=1, batch=BATCH)
-    yield setting_of(scenario, quick=True)
+    yield scenario.setting(quick=True)
 
 
 @pytest.fixture(scope="module")

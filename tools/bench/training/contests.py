@@ -17,8 +17,19 @@ from __future__ import annotations
 from typing import Any, Dict, NamedTuple, Optional, Tuple
 
 from tools.bench.records import Goal
-from tools.bench.training.contenders import COMPUTE_ALONE, LOOKUPS_ALONE, MAIN_ALONE
-from tools.bench.training.sessions import ASYNC, BOTH, EXACT, FUSED, PIPELINED, RETURNED, STOCK
+from tools.bench.training.contenders import COMPUTE_ALONE, LOOKUPS_ALONE, MAIN_ALONE, Setting
+from tools.bench.training.sessions import (
+    ASYNC,
+    BOTH,
+    EXACT,
+    FUSED,
+    PIPELINED,
+    RETURNED,
+    STOCK,
+    Prefetching,
+    SessionOptions,
+)
+from tools.bench.workloads.measured import WORKLOADS
 
 DELAYS_MS: Tuple[Optional[float], ...] = (None, 0.0, 1.0, 3.0)
 NEVER_BELOW = Goal(">=", 0.97)
@@ -63,6 +74,15 @@ class Scenario(NamedTuple):
         if self.zipf is not None:
             params["zipf"] = self.zipf
         return params if self.delay_ms is None else dict(params, delay_ms=self.delay_ms)
+
+    def setting(self, quick: bool = False) -> Setting:
+        """The model at the size that is measured, and where it is trained; `quick`: a tiny one."""
+        return Setting(
+            WORKLOADS[self.workload](self.batch, quick, self.zipf),
+            session=SessionOptions(prefetching=Prefetching(self.threads, self.capacity)),
+            servers=self.servers,
+            delay_ms=self.delay_ms or 0.0,
+        )
 
     def __str__(self) -> str:
         if self.delay_ms is None:

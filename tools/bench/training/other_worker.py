@@ -21,7 +21,6 @@ from tools.bench.cluster.loopback import Cluster, Place
 from tools.bench.cluster.processes import ChildProcess
 from tools.bench.training.contenders import Setting, open_trainer
 from tools.bench.training.contests import Scenario
-from tools.bench.training.settings import setting_of
 from tools.bench.workloads.workload import training_graph
 
 _MODULE = "tools.bench.training.other_worker"
@@ -55,7 +54,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     options = parser.parse_args(arguments)
     tf.logging.set_verbosity(tf.logging.ERROR)  # every TF1 name is deprecated: that is known here
     tf.disable_v2_behavior()
-    setting = setting_of(Scenario(**options.scenario), options.quick)
+    setting = Scenario(**options.scenario).setting(options.quick)
     _train(setting, options.mode, Place(**options.place))
     # TensorFlow's gRPC server has no clean shutdown: leaving through the interpreter would wait
     # for its threads.

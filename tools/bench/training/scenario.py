@@ -12,7 +12,6 @@ from tools.bench.training.exact_figures import conflicting_rows_share, exact_out
 from tools.bench.training.figures import outcome_of
 from tools.bench.training.other_worker import start_other_worker
 from tools.bench.training.sessions import EXACT
-from tools.bench.training.settings import setting_of
 from tools.bench.turns import Schedule, run_in_turns
 
 # A turn takes one to four seconds on two cores. What happens once in a training, such as compiling
@@ -42,7 +41,7 @@ def open_contestants(
     Raises:
         tools.bench.cluster.processes.ProcessEnded: a parameter server could not be started.
     """
-    setting = setting_of(scenario, quick)
+    setting = scenario.setting(quick)
     opened: Dict[str, Contender] = {}
     with contextlib.ExitStack() as stack:
         for mode in contest.modes:

@@ -12,7 +12,6 @@ from tools.bench.cluster.loopback import Cluster
 from tools.bench.records import Outcome, Record
 from tools.bench.training.contenders import Setting, open_alone
 from tools.bench.training.contests import Contest, Scenario
-from tools.bench.training.settings import setting_of
 
 _WARM_UP = 10
 _STEPS = 100  # The few batches that are ahead at their end were ahead at their start, too.
@@ -38,7 +37,7 @@ def _so_far(cluster: Cluster) -> List[int]:
 
 def measure(contest: Contest, scenario: Scenario, quick: bool = False) -> Outcome:
     """Counts in all modes of a contest; `quick` does so with a tiny model."""
-    setting = setting_of(scenario, quick)
+    setting = scenario.setting(quick)
     records: List[Record] = []
     for mode in contest.modes:
         found = traffic_of(mode, setting, _QUICK_STEPS if quick else _STEPS)
