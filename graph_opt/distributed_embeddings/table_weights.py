@@ -9,8 +9,7 @@ import numpy as np
 from graph_opt.compat import tf
 from graph_opt.compat.array_steps import ArraySteps
 from graph_opt.distributed_embeddings.placed_tables import PlacedTable
-from graph_opt.distributed_embeddings.weight_sources import WeightSource, sources_of
-from graph_opt.distributed_embeddings.weight_targets import WeightTarget
+from graph_opt.distributed_embeddings.whole_weights import WeightSource, WeightTarget, sources_of
 from graph_opt.sharding.agreement import Agreement
 from graph_opt.sharding.keyed_rows import KeyedRows
 from graph_opt.sharding.ranks_together import NotedSlices, RanksTogether

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import uuid
@@ -11,6 +12,7 @@ import numpy as np
 
 from graph_opt.table_files.format import Format, has_file
 from graph_opt.table_files.key_runs import KeyRuns
+from graph_opt.table_files.ordered_rows import gathered
 from graph_opt.table_files.sok_files import (
     DTYPES,
     HEADER,
@@ -81,18 +83,15 @@ class DumpSource(Source):
 
     def keys(self, table: Table, first: int, count: int) -> Array:
         """See `Source`."""
-        keys = self._readers[table.name].mapped(0)[first : first + count, 0]
-        return np.array(keys, np.int64)
+        return self._readers[table.name].read(0, first, count).reshape(-1).astype(np.int64)
 
     def rows(self, table: Table, column: int, first: int, count: int) -> Array:
         """See `Source`."""
-        mapped = self._readers[table.name].mapped(column + 1)
+        read = functools.partial(self._readers[table.name].read, column + 1)
         if table.has_keys:
-            return np.array(mapped[first : first + count])
+            return read(first, count)
         positions, keys = self._runs[table.name].positions(first, count)
-        rows = np.empty([count, mapped.shape[1]], mapped.dtype)
-        rows[keys - first] = mapped[positions]
-        return rows
+        return gathered(read, table.columns[column], positions[np.argsort(keys)])
 
     def _keys_of(self, stem: str) -> TableReader:
         path = os.path.join(self._folder, stem + _KEY_SUFFIX)

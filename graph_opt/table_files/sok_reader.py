@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-import zlib
 from typing import Any, BinaryIO, Dict, Iterator, List, Optional, Tuple
 
 import numpy as np
 
+from graph_opt.table_files.checksums import crc32
 from graph_opt.table_files.sok_files import (
     DTYPES,
     HEADER,
@@ -57,9 +58,8 @@ class TableReader:
         self._folder = folder
         self.files = files
         self.facts = read_facts(files.sidecar_path(folder))
-        headers = [self._read_header(place) for place in range(len(files.files))]
-        self._key_dtype = headers[0]
-        key_bytes = np.dtype(self._key_dtype).itemsize
+        self._dtypes = [self._read_header(place) for place in range(len(files.files))]
+        key_bytes = np.dtype(self._dtypes[0]).itemsize
         self.num_rows = self._data_bytes(0) // key_bytes
         if self.facts is not None and self.facts["rows"] != self.num_rows:
             raise ValueError(
@@ -85,10 +85,8 @@ class TableReader:
 
     def keys(self) -> Iterator[Array]:
         """All keys, a block of int64 at a time, without their rows."""
-        with open(self.files.path(self._folder, 0), "rb") as opened:
-            opened.seek(HEADER.size)
-            for rows in self._blocks():
-                yield self._as_keys(_exactly(opened, rows * self._row_bytes[0]))
+        for first, count in self._blocks():
+            yield self.read(0, first, count).reshape(-1).astype(np.int64)
 
     def blocks(self) -> Iterator[List[Array]]:
         """All keys as int64 [n] and, in the order of the files, rows [n, width], block by block.
@@ -96,43 +94,41 @@ class TableReader:
         Raises:
           ValueError: A block is not what its checksum was made of.
         """
-        count = len(self.files.files)
-        opened = [open(self.files.path(self._folder, place), "rb") for place in range(count)]
-        try:
-            for each in opened:
-                each.seek(HEADER.size)
-            for block, rows in enumerate(self._blocks()):
-                read = [_exactly(each, rows * size) for each, size in zip(opened, self._row_bytes)]
-                for place, data in enumerate(read):
-                    self._check(place, block, data)
-                yield [self._as_keys(read[0])] + [
-                    np.frombuffer(data, one.dtype).reshape(rows, one.width)
-                    for one, data in zip(self.files.files[1:], read[1:])
-                ]
-        finally:
-            for each in opened:
-                each.close()
+        with contextlib.ExitStack() as stack:
+            places = range(len(self.files.files))
+            opened = [stack.enter_context(self._opened(place)) for place in places]
+            for block, (first, count) in enumerate(self._blocks()):
+                read = [self._read(opened[place], place, first, count) for place in places]
+                for place, rows in enumerate(read):
+                    self._check(place, block, rows)
+                yield [read[0].reshape(-1).astype(np.int64), *read[1:]]
 
-    def mapped(self, place: int) -> Array:
-        """The numbers of a file, [n, width], left in it until they are used; not of no rows."""
-        one = self.files.files[place]
-        dtype = one.dtype if place else self._key_dtype
-        path, shape = self.files.path(self._folder, place), (self.num_rows, one.width)
-        return np.memmap(path, dtype, "r", HEADER.size, shape)
+    def read(self, place: int, first: int, count: int) -> Array:
+        """Rows [first, first + count) of a file, [count, width]; keys are in their own dtype."""
+        with self._opened(place) as opened:
+            return self._read(opened, place, first, count)
 
-    def _blocks(self) -> Iterator[int]:
+    def _opened(self, place: int) -> BinaryIO:
+        return open(self.files.path(self._folder, place), "rb")
+
+    def _read(self, opened: BinaryIO, place: int, first: int, count: int) -> Array:
+        opened.seek(HEADER.size + first * self._row_bytes[place])
+        width = self.files.files[place].width
+        numbers = np.fromfile(opened, self._dtypes[place], count * width)
+        if len(numbers) != count * width:
+            raise ValueError("{} became shorter while it was read".format(opened.name))
+        return numbers.reshape(count, width)
+
+    def _blocks(self) -> Iterator[Tuple[int, int]]:
         size = self.files.checked_rows if self.facts is None else self.facts["checked_rows"]
         for first in range(0, self.num_rows, size):
-            yield min(size, self.num_rows - first)
+            yield first, min(size, self.num_rows - first)
 
-    def _as_keys(self, data: bytes) -> Array:
-        return np.frombuffer(data, self._key_dtype).astype(np.int64)
-
-    def _check(self, place: int, block: int, data: bytes) -> None:
+    def _check(self, place: int, block: int, rows: Array) -> None:
         if self.facts is None:
             return
         sums = self.facts["crc32"].get(self.files.files[place].suffix, [])
-        if block >= len(sums) or zlib.crc32(data) != sums[block]:
+        if block >= len(sums) or crc32(rows) != sums[block]:
             raise ValueError(
                 "{} is damaged, or not of the same dump as {} (a dump that was interrupted leaves "
                 "such files). If another program has written it since, delete the latter".format(
@@ -202,10 +198,3 @@ def _are_whole(facts: Dict[str, Any]) -> bool:
         and all(isinstance(one, (int, float)) for one in counters.values())
         and (width is None or isinstance(width, int))
     )
-
-
-def _exactly(opened: BinaryIO, size: int) -> bytes:
-    data = opened.read(size)
-    if len(data) != size:
-        raise ValueError("{} became shorter while it was read".format(opened.name))
-    return data
