@@ -5,11 +5,13 @@ A table of V rows is divided by a rows rule, and a slice of its columns may have
     rule        owner of row i         its local row       local rows on rank r
     mod         i % N                  i // N              V // N + (r < V % N)
     div         contiguous blocks      i - first of owner  V // N + (r < V % N)
+    blocks      blocks of given sizes  i - first of owner  as given
     rank        one rank               i                   V on that rank, 0 elsewhere
     replicated  every rank             i                   V
 
 Nothing here knows TensorFlow. Keys and rows are ints, numpy arrays or tensors of them, and results
-are of the same kind. Keys must lie in [0, V): the ops check them.
+are of the same kind; only blocks of given sizes find no owners of tensors. Keys must lie in [0, V):
+the ops check them.
 """
 
 from __future__ import annotations
@@ -141,6 +143,45 @@ class DivRows(RowsRule):
     def _first(self, ranks: Any) -> Any:
         fewer, larger = divmod(self.num_rows, self.num_ranks)
         return ranks * fewer + _lesser(ranks, larger)
+
+
+class BlockRows(RowsRule):
+    """Contiguous blocks of any sizes, rank after rank.
+
+    Args:
+      rows_of_ranks: Rows of each rank.
+
+    Example:
+      >>> rule = BlockRows([5, 0, 2])
+      >>> rule.owner(6), rule.local_row(6), rule.num_local_rows(1)
+      (2, 1, 0)
+    """
+
+    def __init__(self, rows_of_ranks: Sequence[int]) -> None:
+        super().__init__(sum(rows_of_ranks), len(rows_of_ranks))
+        self.rows_of_ranks = tuple(rows_of_ranks)
+
+    def owner(self, keys: Any) -> Any:
+        """See `RowsRule`."""
+        owners = np.searchsorted(np.cumsum(self.rows_of_ranks), keys, side="right")
+        return owners if isinstance(keys, np.ndarray) else int(owners)
+
+    def local_row(self, keys: Any) -> Any:
+        """See `RowsRule`."""
+        firsts = np.cumsum((0,) + self.rows_of_ranks)[self.owner(keys)]
+        return keys - (firsts if isinstance(keys, np.ndarray) else int(firsts))
+
+    def key(self, rank: int, local_rows: Any) -> Any:
+        """See `RowsRule`."""
+        return local_rows + self.first_key(rank)
+
+    def num_local_rows(self, rank: int) -> int:
+        """See `RowsRule`."""
+        return self.rows_of_ranks[rank]
+
+    def first_key(self, rank: int) -> int:
+        """The key of a rank's first row."""
+        return sum(self.rows_of_ranks[:rank])
 
 
 class _WholeTable(RowsRule):

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from graph_opt.compat import tf
 from graph_opt.sharding import placement
 from graph_opt.sharding.placement import (
+    BlockRows,
     DivRows,
     ModRows,
     RowsOnRank,
@@ -23,7 +24,18 @@ RANKS = st.integers(1, 16)
 ROWS = st.integers(0, 70)
 
 
-RULES = st.sampled_from([ModRows, DivRows, lambda rows, ranks: RowsOnRank(rows, ranks, ranks // 2)])
+def _blocks(num_rows: int, num_ranks: int) -> BlockRows:
+    """Every third rank has none."""
+    sizes = [rank * num_rows // num_ranks if rank % 3 else 0 for rank in range(num_ranks)]
+    cuts = np.minimum(np.cumsum(sizes), num_rows)
+    return BlockRows(
+        [*np.diff(cuts, prepend=0)[:-1].tolist(), int(num_rows - cuts[:-1].max(initial=0))]
+    )
+
+
+RULES = st.sampled_from(
+    [ModRows, DivRows, _blocks, lambda rows, ranks: RowsOnRank(rows, ranks, ranks // 2)]
+)
 
 
 @given(make=RULES, num_rows=ROWS, num_ranks=RANKS)
