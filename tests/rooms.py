@@ -55,7 +55,7 @@ MAY_IMPORT: Dict[str, FrozenSet[str]] = {
     "optimizers": frozenset({"ops"}),
     "sharding": frozenset(
         {"ops", "export", "config", "graph.operations", "embedding.lookup_ids", "reporting.stderr"}
-        | {"embedding.placements", "embedding.tables", "table_files"}
+        | {"embedding.lookup_builders", "embedding.tables", "table_files"}
     ),
     "sok": frozenset(
         {
@@ -64,7 +64,7 @@ MAY_IMPORT: Dict[str, FrozenSet[str]] = {
             "table_files",
             "ops",
             "embedding.lookup_ids",
-            "embedding.placements",
+            "embedding.lookup_builders",
         }
         | {"reporting.stderr"}
     ),
@@ -72,7 +72,7 @@ MAY_IMPORT: Dict[str, FrozenSet[str]] = {
         {"sharding", "table_files", "embedding", "graph.operations", "reporting.stderr"}
     ),
     "dynamic": frozenset(
-        {"ops", "export", "sharding", "embedding.lookup_ids", "embedding.placements"}
+        {"ops", "export", "sharding", "embedding.lookup_ids", "embedding.lookup_builders"}
         | {"reporting.stderr"}
     ),
     "embedding_variable": frozenset(

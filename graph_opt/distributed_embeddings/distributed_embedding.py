@@ -27,9 +27,9 @@ from graph_opt.distributed_embeddings.layer_lookup import (
     look_up_own_inputs,
 )
 from graph_opt.distributed_embeddings.layer_tables import LayerTables
+from graph_opt.distributed_embeddings.layer_weights import LayerWeights
 from graph_opt.distributed_embeddings.placed_tables import PlacedTable
 from graph_opt.distributed_embeddings.strategy import DistEmbeddingStrategy
-from graph_opt.distributed_embeddings.whole_tables import WholeTables
 from graph_opt.reporting.stderr import say_for_all_ranks
 from graph_opt.sharding.transport_in_use import transport_or_init
 
@@ -37,7 +37,7 @@ from graph_opt.sharding.transport_in_use import transport_or_init
 _OF_WHOLE_TABLES = ("embeddings_regularizer", "embeddings_constraint", "activity_regularizer")
 
 
-class DistributedEmbedding(WholeTables, tf.keras.layers.Layer):
+class DistributedEmbedding(LayerWeights, tf.keras.layers.Layer):
     """All embedding layers of a model as one, with their tables sharded across ranks.
 
     All ranks must make the same layer, with the same name. Each then gives its own batch, of any

@@ -21,10 +21,10 @@ class PartitionedDynamicTable(PartitionedVariable):
 
     Attributes:
       parts: As given.
-      group_placement: How group lookups find its rows (`embedding.placements`).
+      lookup_builder: How group lookups find its rows (`embedding.lookup_builders`).
     """
 
-    group_placement = OfKeys
+    lookup_builder = OfKeys
 
     def __init__(self, parts: Sequence[DynamicTableVariable]) -> None:
         self.parts: List[DynamicTableVariable] = list(parts)

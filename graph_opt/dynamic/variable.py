@@ -23,8 +23,8 @@ from graph_opt.dynamic.saving import save_dynamic_tables
 from graph_opt.dynamic.scattering import ScatteredRows
 from graph_opt.dynamic.table_rows import EvictedRows, TableRows
 from graph_opt.dynamic.warm_start import start_from_checkpoints
+from graph_opt.embedding.lookup_builders import LookupBuilder, SeveralDevices
 from graph_opt.embedding.lookup_ids import ID_DTYPES
-from graph_opt.embedding.placements import Placement, SeveralDevices
 from graph_opt.ops import dynamic_content, dynamic_table
 from graph_opt.ops.dynamic_checkpoint import StoredSlot
 from graph_opt.ops.dynamic_table import BY_KEY
@@ -78,7 +78,7 @@ class DynamicTableVariable(ScatteredRows, VariableOfResource):
       key_dtype: As given.
       slots: The optimizers' slots by name.
       parts: The variable itself.
-      group_placement: How group lookups find its rows (`embedding.placements`).
+      lookup_builder: How group lookups find its rows (`embedding.lookup_builders`).
 
     Raises:
       ValueError: `dim`, `key_dtype` or `bank` does not fit.
@@ -89,7 +89,7 @@ class DynamicTableVariable(ScatteredRows, VariableOfResource):
       >>> rows = tf.nn.embedding_lookup(table, user_ids)
     """
 
-    group_placement: ClassVar[Type[Placement]] = OfKeys
+    lookup_builder: ClassVar[Type[LookupBuilder]] = OfKeys
 
     def __init__(
         self,

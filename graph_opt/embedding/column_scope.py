@@ -18,7 +18,7 @@ from graph_opt.compat.embedding_columns import (
 )
 from graph_opt.compat.live_graph import set_attribute, set_input
 from graph_opt.embedding.group_lookup import LookupRequest, lookup_group
-from graph_opt.embedding.placements import own_placement, placement_of
+from graph_opt.embedding.lookup_builders import builder_of, own_builder
 from graph_opt.embedding.tables import devices_of
 from graph_opt.ops.group_embedding import SUPERSEDED
 from graph_opt.reporting.warnings_given import warn_once
@@ -199,8 +199,8 @@ class _ColumnGroup:
 
     def _look_up(self, lookup: ColumnLookup) -> tf.Tensor:
         device = lookup.ids.values.device
-        own = own_placement(lookup.table)
-        if not placement_of(devices_of(lookup.table), device, own).is_grouped:
+        own = own_builder(lookup.table)
+        if not builder_of(devices_of(lookup.table), device, own).is_grouped:
             return lookup.stock()
         restore_from_checkpoint(lookup.column, lookup.table)
         request = LookupRequest(lookup.table, lookup.ids, lookup.column.combiner, lookup.weights)

@@ -6,8 +6,13 @@ import sys
 from typing import Any, Dict, Hashable, List, NamedTuple, Optional, Sequence, Tuple, Type
 
 from graph_opt.compat import tf
+from graph_opt.embedding.lookup_builders import (
+    GroupedLookup,
+    LookupBuilder,
+    builder_of,
+    own_builder,
+)
 from graph_opt.embedding.lookup_ids import read_ids
-from graph_opt.embedding.placements import PlacedLookup, Placement, own_placement, placement_of
 from graph_opt.embedding.sequences import steps_as_bags
 from graph_opt.embedding.tables import read_table
 from graph_opt.ops.group_embedding import COMBINERS
@@ -142,23 +147,23 @@ def lookup_group(
         raise ValueError("group_embedding_lookup_sparse: params is empty; pass at least one table")
     check_strategy(_NAME, partition_strategy)
     with tf.name_scope(name, "group_embedding_lookup_sparse"):
-        groups: Dict[Tuple[Type[Placement], Hashable], List[PlacedLookup]] = {}
+        groups: Dict[Tuple[Type[LookupBuilder], Hashable], List[GroupedLookup]] = {}
         pooled: Dict[int, tf.Tensor] = {}
         for place, request in enumerate(requests):
             lookup = _read(place, request)
-            placement = placement_of(
-                lookup.table.devices, lookup.ids.ids.device, own_placement(request.table)
+            builder = builder_of(
+                lookup.table.devices, lookup.ids.ids.device, own_builder(request.table)
             )
-            groups.setdefault((placement, placement.group_key(lookup.table)), []).append(lookup)
-        for (placement, _), group in groups.items():
+            groups.setdefault((builder, builder.group_key(lookup.table)), []).append(lookup)
+        for (builder, _), group in groups.items():
             for first in range(0, len(group), max_per_op):
                 lookups = group[first : first + max_per_op]
-                results = placement.look_up(lookups, partition_strategy, safe)
+                results = builder.look_up(lookups, partition_strategy, safe)
                 pooled.update(zip((lookup.place for lookup in lookups), results))
         return [pooled[place] for place in range(len(requests))]
 
 
-def _read(place: int, request: LookupRequest) -> PlacedLookup:
+def _read(place: int, request: LookupRequest) -> GroupedLookup:
     if request.combiner not in COMBINERS:
         raise ValueError(
             "combiner {} is {!r}; need one of {}".format(
@@ -167,7 +172,7 @@ def _read(place: int, request: LookupRequest) -> PlacedLookup:
         )
     ids = read_ids(place, request.ids, request.weights)
     table = read_table(place, request.table)
-    return PlacedLookup(place, table, ids, request.combiner, request.default_id)
+    return GroupedLookup(place, table, ids, request.combiner, request.default_id)
 
 
 def _strategy_and_weights(fourth: Any, fifth: Any) -> Tuple[str, Any]:

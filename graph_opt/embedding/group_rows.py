@@ -11,7 +11,7 @@ from graph_opt.embedding.group_lookup import (
     check_length,
     lookup_group,
 )
-from graph_opt.embedding.placements import own_placement, placement_of
+from graph_opt.embedding.lookup_builders import builder_of, own_builder
 from graph_opt.embedding.tables import devices_of
 
 _NAME = "group_embedding_lookup"
@@ -50,8 +50,8 @@ def group_embedding_lookup(
     with tf.name_scope(name, _NAME):
         tensors = [tf.convert_to_tensor(one) for one in all_ids]
         for place, table in enumerate(tables):
-            placement = placement_of(devices_of(table), tensors[place].device, own_placement(table))
-            if not placement.is_grouped:
+            builder = builder_of(devices_of(table), tensors[place].device, own_builder(table))
+            if not builder.is_grouped:
                 rows[place] = tf.nn.embedding_lookup(
                     table, tensors[place], partition_strategy=partition_strategy
                 )

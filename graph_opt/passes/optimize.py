@@ -14,6 +14,7 @@ from graph_opt.ops.library import load_library
 from graph_opt.passes.fusion.compact_gradients import compact_gradients
 from graph_opt.passes.fusion.fuse_group_embedding import fuse_group_embedding
 from graph_opt.passes.micro_batches.micro_batches import micro_batches
+from graph_opt.passes.name_map import UNCHANGED, NameMap
 from graph_opt.passes.pass_state import PassState
 from graph_opt.passes.pipeline.pipeline_dense import pipeline_dense
 from graph_opt.passes.prefetch.async_embedding import async_embedding
@@ -25,7 +26,6 @@ from graph_opt.passes.shard_tables.shard_tables import shard_tables
 from graph_opt.passes.summed_batches.summed_batches import summed_batches
 from graph_opt.passes.summed_batches.turns import take_turns
 from graph_opt.passes.transfers.pack_dense import pack_dense
-from graph_opt.passes.translation import UNCHANGED, Translation
 from graph_opt.reporting.outcomes import StageReport
 from graph_opt.reporting.report import MICRO_BATCHES, Report
 
@@ -126,12 +126,12 @@ class Planned:
 
     Attributes:
       rewrites: To be applied one after the other, each verified; empty if there is nothing to do.
-      translation: What the names of the given graph stand for in the rewritten one.
+      name_map: What the names of the given graph stand for in the rewritten one.
       report: What was found, fused and moved, and what was left unchanged, for people.
     """
 
     rewrites: Tuple[Rewrite, ...]
-    translation: Translation
+    name_map: NameMap
     report: Report
 
 
@@ -178,9 +178,9 @@ def _planned(graph_def: Any, options: SessionOptions) -> Planned:
         state.report,
         warnings=tuple(options.warnings) + state.report.warnings,
         seconds=time.perf_counter() - started,
-        replaced=dict(state.translation.substitutes),
-        fetches=dict(state.translation.taken),
-        hidden=state.translation.prefetched,
+        replaced=dict(state.name_map.substitutes),
+        fetches=dict(state.name_map.taken),
+        hidden=state.name_map.prefetched,
     )
-    translation = dataclasses.replace(state.translation, moved_by=moved_by)
-    return Planned(state.rewrites, translation, report)
+    name_map = dataclasses.replace(state.name_map, moved_by=moved_by)
+    return Planned(state.rewrites, name_map, report)

@@ -10,8 +10,8 @@ from graph_opt.graph.rewrite import Rewrite, edited_nodes
 from graph_opt.graph.shared_views import view_of
 from graph_opt.graph.view import GraphView
 from graph_opt.passes.dead_nodes import superseded_lookups
+from graph_opt.passes.name_map import UNCHANGED, NameMap
 from graph_opt.passes.prefetch.verify_stages import verify_stages
-from graph_opt.passes.translation import UNCHANGED, Translation
 from graph_opt.reporting.report import Report
 
 
@@ -23,13 +23,13 @@ class PassState:
       view: The graph as earlier passes left it, without nodes that nothing runs any more; the
         rewritten GraphDef still contains these.
       rewrites: The rewrites applied so far, in order.
-      translation: What the names of the user's graph currently stand for.
+      name_map: What the names of the user's graph currently stand for.
       report: What was found and done so far, for people; no pass acts on it.
     """
 
     view: GraphView
     rewrites: Tuple[Rewrite, ...] = ()
-    translation: Translation = UNCHANGED
+    name_map: NameMap = UNCHANGED
     report: Report = dataclasses.field(default_factory=Report)
 
     @classmethod
@@ -67,5 +67,5 @@ class PassState:
         """The state in which later passes do not see these nodes, which no other node reads."""
         if not dead:
             return self
-        translation = self.translation.with_dead(dead)
-        return dataclasses.replace(self, view=self.view.without(dead), translation=translation)
+        name_map = self.name_map.with_dead(dead)
+        return dataclasses.replace(self, view=self.view.without(dead), name_map=name_map)

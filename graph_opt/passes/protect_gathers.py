@@ -70,7 +70,7 @@ def ensure_shape(view: GraphView, rows: TensorRef, source: str, scope: str) -> A
 def protect_gathers(state: PassState, options: SessionOptions) -> PassState:
     """Protects all exposed reads that some step still runs."""
     reads = exposed_reads(state.view)
-    staying = [read for read in reads if read.reduction not in state.translation.prefetched]
+    staying = [read for read in reads if read.reduction not in state.name_map.prefetched]
     rewritten = state.rewritten(protect(state.view, staying))
     changes = [_CHANGE.format(counted(len(reads), "gather"))] if reads else []
     return rewritten.reporting(*changes, protected_gathers=tuple(read.gather for read in reads))

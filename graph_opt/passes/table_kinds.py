@@ -9,9 +9,9 @@ from __future__ import annotations
 import dataclasses
 from typing import FrozenSet, Optional, Tuple, Type
 
-from graph_opt.passes.fusion.placement import Placement
-from graph_opt.passes.fusion.placements.local import Local
-from graph_opt.passes.fusion.placements.parameter_servers import ParameterServers
+from graph_opt.passes.fusion.kinds.kind import FusedKind
+from graph_opt.passes.fusion.kinds.local import FusedLocal
+from graph_opt.passes.fusion.kinds.servers import FusedOnServers
 from graph_opt.passes.prefetch.exact.kind import ExactKind
 from graph_opt.passes.prefetch.exact.local import ExactLocal
 from graph_opt.passes.prefetch.exact.ranks import ExactOnRanks
@@ -35,7 +35,7 @@ class TableKind:
       lookup_ops: The ops that return the results of fused lookups.
       update_ops: Those that take part in their updates.
       exact: How rows that were looked up ahead are refreshed.
-      placement: How lookups of TensorFlow's functions are fused, their tables updated, and rows
+      fused: How lookups of TensorFlow's functions are fused, their tables updated, and rows
         caught up whose updates are deferred. None if an earlier pass writes all this.
       is_sampled: Whether a session can measure how many updates rows have missed.
     """
@@ -44,7 +44,7 @@ class TableKind:
     lookup_ops: FrozenSet[str]
     update_ops: FrozenSet[str]
     exact: Type[ExactKind]
-    placement: Optional[Type[Placement]] = None
+    fused: Optional[Type[FusedKind]] = None
     is_sampled: bool = True
 
 
@@ -54,15 +54,15 @@ KINDS: Tuple[TableKind, ...] = (
         frozenset([GROUP_COMBINE]),
         PACKED_UPDATES | {GROUP_PACK},
         ExactOnServers,
-        ParameterServers,
+        FusedOnServers,
     ),
     # The pass shard_tables writes lookups and updates of ranks.
     TableKind("ranks", frozenset([EXCHANGE_COMBINE]), OWN_UPDATES, ExactOnRanks, is_sampled=False),
-    TableKind("local", GROUP_LOOKUPS, OWN_UPDATES, ExactLocal, Local),
+    TableKind("local", GROUP_LOOKUPS, OWN_UPDATES, ExactLocal, FusedLocal),
 )
-"""All kinds; a lookup is of the first whose placement includes its tables."""
+"""All kinds; a lookup is of the first that includes its tables."""
 
-_FUSED = [kind for kind in KINDS if kind.placement is not None]
+_FUSED = [kind for kind in KINDS if kind.fused is not None]
 FUSED_LOOKUPS = tuple(op for kind in _FUSED for op in sorted(kind.lookup_ops))
 """The ops that `do_group_embedding` makes of lookups."""
 FUSED_UPDATES = tuple(op for kind in _FUSED for op in sorted(kind.update_ops))

@@ -8,8 +8,8 @@ from graph_opt.compat.exported_graph import running_graph_def
 from graph_opt.compat.live_graph import edited
 from graph_opt.graph.collection import collection_paused
 from graph_opt.graph.view import GraphView, TensorRef
+from graph_opt.passes.name_map import NameMap
 from graph_opt.passes.prefetch.batch_copies import Regions, batch_copies, copy_name
-from graph_opt.passes.translation import Translation
 from graph_opt.session.rewritten_graph import apply_to_graph
 
 
@@ -18,12 +18,12 @@ class BatchValues:
 
     Args:
       graph: A rewritten live graph.
-      translation: What its names stand for.
+      name_map: What its names stand for.
     """
 
-    def __init__(self, graph: Any, translation: Translation) -> None:
+    def __init__(self, graph: Any, name_map: NameMap) -> None:
         self._graph = graph
-        self._regions = Regions(translation.taken, translation.substitutes, translation.prefetched)
+        self._regions = Regions(name_map.taken, name_map.substitutes, name_map.prefetched)
 
     def tensors(self, wanted: Sequence[Any]) -> List[Any]:
         """The tensors to fetch in place of some that depend on prefetch.

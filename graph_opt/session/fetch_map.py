@@ -25,9 +25,9 @@ from typing import (
 
 from graph_opt.compat import tf
 from graph_opt.graph.operations import operations_behind
+from graph_opt.passes.name_map import NameMap
 from graph_opt.passes.prefetch.batch_copies import NotOfBatch
 from graph_opt.passes.prefetch.fetch_guard import is_guard
-from graph_opt.passes.translation import Translation
 from graph_opt.session.batch_values import BatchValues
 from graph_opt.session.features.listed import features_in
 
@@ -57,20 +57,20 @@ class FetchMap:
 
     Args:
       graph: The optimized graph.
-      translation: What its names stand for; `UNCHANGED` for a graph that was not optimized.
+      name_map: What its names stand for; `UNCHANGED` for a graph that was not optimized.
 
     Attributes:
       features: What has other names for tensors, or more to run.
     """
 
-    def __init__(self, graph: Any, translation: Translation) -> None:
+    def __init__(self, graph: Any, name_map: NameMap) -> None:
         self._graph = graph
-        self._substitutes = translation.substitutes
-        self.features = [feature(graph, part) for feature, part in features_in(translation)]
-        self._taken = translation.taken
-        self._prefetched = translation.prefetched
-        self._groups = translation.summed_batches and translation.summed_batches + "_io"
-        self._of_batch = BatchValues(graph, translation)
+        self._substitutes = name_map.substitutes
+        self.features = [feature(graph, part) for feature, part in features_in(name_map)]
+        self._taken = name_map.taken
+        self._prefetched = name_map.prefetched
+        self._groups = name_map.summed_batches and name_map.summed_batches + "_io"
+        self._of_batch = BatchValues(graph, name_map)
         self._boundary_operations = {name.rpartition(":")[0] for name in self._taken}
 
     def resolved(

@@ -13,11 +13,11 @@ from graph_opt.cost.assumptions import Assumptions, NumberFor
 from graph_opt.cost.cost_plan import cost_plan
 from graph_opt.cost.planned_graph import PlannedGraph
 from graph_opt.passes.graph_reports import report_of_lookups
-from graph_opt.passes.translation import UNCHANGED
+from graph_opt.passes.name_map import UNCHANGED
 from graph_opt.report_page.graph_report import GraphReport
 from graph_opt.report_page.page_content import PageSource
 from graph_opt.runtime.trace import trace_of
-from graph_opt.session.graph_records import report_of, translation_of
+from graph_opt.session.graph_records import name_map_of, report_of
 
 
 def graph_report(
@@ -77,7 +77,7 @@ def _source_of(
 ) -> PageSource:
     running = running_graph_def(graph, add_shapes=True)
     report = report_of(graph) or report_of_lookups(running, session_options(None))
-    if translation_of(graph) is UNCHANGED:
+    if name_map_of(graph) is UNCHANGED:
         return PageSource(title, report, running, steps=steps, notes=notes)
     built = graph.as_graph_def(add_shapes=True)
     return PageSource(title, report, built, running, steps, notes)

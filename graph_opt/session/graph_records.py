@@ -8,7 +8,7 @@ from typing import Any, MutableMapping, NamedTuple, Optional
 
 from graph_opt.compat import tf
 from graph_opt.config.options import SessionOptions
-from graph_opt.passes.translation import UNCHANGED, Translation
+from graph_opt.passes.name_map import UNCHANGED, NameMap
 from graph_opt.reporting.read_again import read_again_text
 from graph_opt.reporting.refreshed import refreshed_of
 from graph_opt.reporting.report import Report
@@ -21,14 +21,14 @@ class GraphRecord(NamedTuple):
     """What is known about one graph.
 
     Attributes:
-      translation: What its names stand for; `UNCHANGED` if it was left unchanged.
+      name_map: What its names stand for; `UNCHANGED` if it was left unchanged.
       report: What was found and done, for people.
       asked: The options that were asked for.
       rewritten: Whether it was rewritten, which happens at most once.
       version: The graph's version at the time; None if later versions change nothing.
     """
 
-    translation: Translation
+    name_map: NameMap
     report: Report
     asked: SessionOptions
     rewritten: bool
@@ -44,16 +44,14 @@ _latest = _Latest()
 _records: MutableMapping[Any, GraphRecord] = weakref.WeakKeyDictionary()
 
 
-def note_rewritten(
-    graph: Any, translation: Translation, report: Report, asked: SessionOptions
-) -> None:
+def note_rewritten(graph: Any, name_map: NameMap, report: Report, asked: SessionOptions) -> None:
     """Records a rewritten graph for as long as it lives."""
-    _note(graph, GraphRecord(translation, report, asked, rewritten=True))
+    _note(graph, GraphRecord(name_map, report, asked, rewritten=True))
 
 
-def note_grown(graph: Any, translation: Translation) -> None:
+def note_grown(graph: Any, name_map: NameMap) -> None:
     """Records what the names of a rewritten graph stand for after it has grown."""
-    _records[graph] = _records[graph]._replace(translation=translation)
+    _records[graph] = _records[graph]._replace(name_map=name_map)
 
 
 def note_unchanged(graph: Any, report: Report, asked: SessionOptions, final: bool = False) -> None:
@@ -98,10 +96,10 @@ def asked_of(graph: Any) -> Optional[SessionOptions]:
     return _records[graph].asked if graph in _records else None
 
 
-def translation_of(graph: Any) -> Translation:
+def name_map_of(graph: Any) -> NameMap:
     """What the graph's names stand for."""
     record = _records.get(graph)
-    return UNCHANGED if record is None else record.translation
+    return UNCHANGED if record is None else record.name_map
 
 
 def sample_steps_of(graph: Any) -> int:

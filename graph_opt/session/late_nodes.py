@@ -19,7 +19,7 @@ from graph_opt.graph.collection import collection_paused
 from graph_opt.graph.view import GraphView
 from graph_opt.session.features.feature import Feature, Watched
 from graph_opt.session.features.listed import FEATURES, features_in
-from graph_opt.session.graph_records import note_grown, translation_of
+from graph_opt.session.graph_records import name_map_of, note_grown
 from graph_opt.session.rewritten_graph import apply_to_graph
 
 
@@ -47,7 +47,7 @@ def watch_growth(graph: Any) -> None:
     Sessions of graph_opt call `rewrite_late_nodes`; for those that TensorFlow's session creators
     open, it is called before the graph is finalized.
     """
-    found = features_in(translation_of(graph))
+    found = features_in(name_map_of(graph))
     if any(feature.watched(part).variables for feature, part in found):
         _growths[graph] = _Growth(graph)
         before_finalizing(graph, rewrite_late_nodes)
@@ -62,7 +62,7 @@ def has_no_late_nodes(graph: Any) -> bool:
 def rewrite_late_nodes(graph: Any) -> None:
     """Makes new nodes wait until rows are up to date, and use this rank's rows only.
 
-    What their names stand for is in `translation_of(graph)` afterwards.
+    What their names stand for is in `name_map_of(graph)` afterwards.
     """
     growth = _growths.get(graph)
     if growth is None:
@@ -82,8 +82,8 @@ def _rewrite_for(
     graph: Any, feature: Type[Feature], new: List[Any], names: AbstractSet[str]
 ) -> AbstractSet[str]:
     """Rewrites the graph for its new nodes; returns the names of the nodes that this adds."""
-    translation = translation_of(graph)
-    part = translation.part(feature.part_type)
+    name_map = name_map_of(graph)
+    part = name_map.part(feature.part_type)
     if part is None:
         return frozenset()
     watched = feature.watched(part)
@@ -95,7 +95,7 @@ def _rewrite_for(
     if late.rewrite:
         apply_to_graph(graph, before, [late.rewrite])
     if late.part is not part:
-        note_grown(graph, translation.with_part(late.part))
+        note_grown(graph, name_map.with_part(late.part))
     return {node.name for node in late.rewrite.nodes}
 
 

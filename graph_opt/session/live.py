@@ -10,8 +10,8 @@ from graph_opt.compat.exported_graph import running_graph_def
 from graph_opt.config.options import SessionOptions, session_options
 from graph_opt.graph.collection import collection_paused
 from graph_opt.inspect.dump import dump_graph, is_wanted
+from graph_opt.passes.name_map import NameMap
 from graph_opt.passes.optimize import plan
-from graph_opt.passes.translation import Translation
 from graph_opt.reporting.report import Report
 from graph_opt.session.features.listed import features_in
 from graph_opt.session.features.sharded_tables import with_ranks
@@ -78,21 +78,21 @@ class OptimizationRequest:
 
 def optimize_live_graph(graph: Any, request: OptimizationRequest, target: str = "") -> Report:
     """Optimizes a live graph in place and records the report."""
-    report, translation = _rewritten(graph, request.options, target)
+    report, name_map = _rewritten(graph, request.options, target)
     report = dataclasses.replace(report, left_alone=(*request.reasons, *report.left_alone))
-    if translation is None:
+    if name_map is None:
         note_unchanged(graph, report, request.asked, request.final)
     else:
-        note_rewritten(graph, translation, report, request.asked)
+        note_rewritten(graph, name_map, report, request.asked)
         watch_growth(graph)
-        for feature, part in features_in(translation):
+        for feature, part in features_in(name_map):
             feature.graph_rewritten(graph, part)
     return report
 
 
 def _rewritten(
     graph: Any, options: SessionOptions, target: str
-) -> Tuple[Report, Optional[Translation]]:
+) -> Tuple[Report, Optional[NameMap]]:
     """The report, and what names stand for after the rewrites; None if there were none."""
     if not options.ask_for_anything:
         return Report(warnings=options.warnings), None
@@ -110,4 +110,4 @@ def _rewritten(
     apply_to_graph(graph, before, planned.rewrites)
     if is_wanted():
         dump_graph(running_graph_def(graph), "after")
-    return planned.report, planned.translation if planned.rewrites else None
+    return planned.report, planned.name_map if planned.rewrites else None

@@ -20,8 +20,8 @@ from graph_opt.compat import tf
 from graph_opt.compat.stateful_ops import ONCE_A_BATCH, PLACEHOLDERS, may_draw
 from graph_opt.export.built_edges import BuiltEdges
 from graph_opt.graph.operations import operations_behind
+from graph_opt.passes.name_map import NameMap
 from graph_opt.passes.stock_copy import CannotCopy
-from graph_opt.passes.translation import Translation
 from graph_opt.session.fetch_map import FetchMap, Resolved
 from graph_opt.session.optimization import is_training_step
 from graph_opt.session.stage_reach import StageReach
@@ -31,13 +31,13 @@ _TAKES_BATCH = "it takes a batch that is read ahead, from '{}'"
 _MOST_NAMED = 4
 
 
-def fetch_map_of(graph: Any, translation: Translation, reach: StageReach) -> FetchMap:
+def fetch_map_of(graph: Any, name_map: NameMap, reach: StageReach) -> FetchMap:
     """What fetches mean in a graph."""
-    if translation.is_stopped:
+    if name_map.is_stopped:
         return StockFetches(graph)
-    if translation.substitutes:
-        return PartialSteps(graph, translation, reach)
-    return FetchMap(graph, translation)
+    if name_map.substitutes:
+        return PartialSteps(graph, name_map, reach)
+    return FetchMap(graph, name_map)
 
 
 class PartialSteps(FetchMap):
@@ -45,16 +45,16 @@ class PartialSteps(FetchMap):
 
     Args:
       graph: The graph.
-      translation: What its names stand for.
+      name_map: What its names stand for.
       reach: Its stages.
     """
 
-    def __init__(self, graph: Any, translation: Translation, reach: StageReach) -> None:
-        super().__init__(graph, translation)
-        self._live, self._names = graph, translation
+    def __init__(self, graph: Any, name_map: NameMap, reach: StageReach) -> None:
+        super().__init__(graph, name_map)
+        self._live, self._names = graph, name_map
         self._must_train_here = [each.not_as_built for each in self.features if each.not_as_built]
         # All parts of a partial run must be of the same graph, whatever they fetch.
-        self._is_simple = not (self._must_train_here or translation.taken)
+        self._is_simple = not (self._must_train_here or name_map.taken)
         self._built: Optional[BuiltEdges] = None
         self._reach = reach
 

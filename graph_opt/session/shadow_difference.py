@@ -14,7 +14,7 @@ from graph_opt.compat.stateful_ops import VARIABLES
 from graph_opt.export.users_graph import moved_inputs
 from graph_opt.graph.operations import operations_behind
 from graph_opt.graph.undo import MovedInput
-from graph_opt.passes.translation import Translation
+from graph_opt.passes.name_map import NameMap
 from graph_opt.reporting.value_differences import relative_difference
 from graph_opt.session.compared_tensors import Pair, can_compare
 from graph_opt.session.stock_graph import StockGraph
@@ -142,11 +142,11 @@ class MovedEdges:
             elif copy.op in built:
                 self._seen.append(_Edge(moved, copy, after))
 
-    def cause(self, translation: Translation) -> Optional[Cause]:
+    def cause(self, name_map: NameMap) -> Optional[Cause]:
         """The first that carries another value than before; None if all are equal within rounding.
 
         Args:
-          translation: Of the rewritten graph.
+          name_map: Of the rewritten graph.
         """
         differing: List[Tuple[_Edge, Difference]] = []
         for edge, one, two in zip(self._seen, self._built, self._rewritten):
@@ -163,15 +163,15 @@ class MovedEdges:
 
         edge, found = min(differing, key=others_before)
         tables = tables_behind(edge.copy, self._feeds)
-        return Cause(found, tables, _moved_by([edge.moved], translation))
+        return Cause(found, tables, _moved_by([edge.moved], name_map))
 
-    def unexplained(self, translation: Translation) -> Optional[Unseen]:
+    def unexplained(self, name_map: NameMap) -> Optional[Unseen]:
         """Where a difference may begin that is there even if these inputs are made equal.
 
         Layers amplify rounding; what remains once they are given the same numbers is none of it.
 
         Args:
-          translation: Of the rewritten graph.
+          name_map: Of the rewritten graph.
 
         Returns:
           None if nothing remains.
@@ -185,7 +185,7 @@ class MovedEdges:
         if all(found.is_rounding for found in compared):
             return None
         nodes = tuple(dict.fromkeys(moved.node for moved in self._unseen))
-        return Unseen(nodes[:_MOST_NAMED], _moved_by(self._unseen, translation))
+        return Unseen(nodes[:_MOST_NAMED], _moved_by(self._unseen, name_map))
 
     def _names(self) -> List[str]:
         return [pair.name for pair in self._pairs]
@@ -205,8 +205,8 @@ class _Edge(NamedTuple):
         return before if ":" in before else before + ":0"
 
 
-def _moved_by(edges: Sequence[MovedInput], translation: Translation) -> Tuple[str, ...]:
-    by = [translation.moved_by.get((edge.node, edge.slot), ()) for edge in edges]
+def _moved_by(edges: Sequence[MovedInput], name_map: NameMap) -> Tuple[str, ...]:
+    by = [name_map.moved_by.get((edge.node, edge.slot), ()) for edge in edges]
     return tuple(dict.fromkeys(name for names in by for name in names))
 
 

@@ -11,7 +11,7 @@ same rows. A step that differs has updated nothing, and the stock step gets its 
 The copies of the stock graph (`passes/stock_copy.py`) are added when the first step is shadowed, as
 nodes that exports leave out. Stages go in lock-step with main, so when a step differs, the stage of
 the lookups holds no batch, and the copied source takes over where it has read: from the IO stage's
-buffer, if there is one. `Translation.is_stopped` says so to this and all later sessions on the
+buffer, if there is one. `NameMap.is_stopped` says so to this and all later sessions on the
 graph.
 """
 
@@ -27,13 +27,13 @@ from graph_opt.compat.callables import is_direct_session
 from graph_opt.compat.sessions import Given, Prepared, RunPrepared, share_session
 from graph_opt.config.options import session_options
 from graph_opt.passes.micro_batches.micro_batch_names import MicroBatchNames
+from graph_opt.passes.name_map import UNCHANGED
 from graph_opt.passes.stock_copy import CannotCopy
-from graph_opt.passes.translation import UNCHANGED
 from graph_opt.reporting.stderr import say
 from graph_opt.reporting.warnings_given import warn_once
 from graph_opt.runtime.lock_step import go_in_lock_step
 from graph_opt.session.compared_tensors import Pair
-from graph_opt.session.graph_records import note_grown, translation_of
+from graph_opt.session.graph_records import name_map_of, note_grown
 from graph_opt.session.optimization import is_training_graph
 from graph_opt.session.partial_steps import fetch_map_of
 from graph_opt.session.shadow_difference import Difference, MovedEdges, tables_behind
@@ -81,14 +81,14 @@ def shadow_steps(session: Any, config: Any) -> Optional[ShadowSteps]:
       config: Its extended config; None for none.
     """
     graph = session.graph
-    translation = translation_of(graph)
-    if translation is UNCHANGED:
+    name_map = name_map_of(graph)
+    if name_map is UNCHANGED:
         return None
     options = None if config is None else session_options(config).shadow
     progress = _of_graphs.get(graph)
     if progress is None and options is not None and is_training_graph(graph):
         progress = _of_graphs[graph] = _Progress(options.steps)
-    if progress is None or (progress.is_over and not translation.is_stopped):
+    if progress is None or (progress.is_over and not name_map.is_stopped):
         return None
     return ShadowSteps(session, options is not None and options.fails, progress)
 
@@ -112,7 +112,7 @@ class ShadowSteps:
 
     def is_over(self, session: Any) -> bool:
         """Whether steps of the session run as ever from now on."""
-        if not self._progress.is_over or translation_of(session.graph).is_stopped:
+        if not self._progress.is_over or name_map_of(session.graph).is_stopped:
             return False
         self._lock_step.open()
         return True
@@ -144,7 +144,7 @@ class ShadowSteps:
         Raises:
           tf.errors.InternalError: The step differs from TensorFlow's, and is to fail then.
         """
-        if translation_of(session.graph).is_stopped:
+        if name_map_of(session.graph).is_stopped:
             return run(*prepared)
         if is_partial and not self._progress.is_over:
             self._end(_PARTIAL.format(self._progress.done), session.graph)
@@ -176,16 +176,16 @@ class ShadowSteps:
         if known is not None:
             return known[1]
         graph = session.graph
-        translation = translation_of(graph)
+        name_map = name_map_of(graph)
         try:
-            if translation.summed_batches:
+            if name_map.summed_batches:
                 raise CannotCopy("a training step uses several batches")
-            names = fetch_map_of(graph, translation, StageReach(graph))
+            names = fetch_map_of(graph, name_map, StageReach(graph))
             for feature in names.features:
                 if feature.not_shadowed:
                     raise CannotCopy(feature.not_shadowed)
             parts = StepParts(given, step.fetches, step.targets)
-            plan = shadowed_step(graph, translation, names, stock_graph(graph), parts)
+            plan = shadowed_step(graph, name_map, names, stock_graph(graph), parts)
         except CannotCopy as error:
             self._end(_NO_EFFECT.format(error), graph)
             return None
@@ -241,10 +241,10 @@ class ShadowSteps:
         if not pairs:
             return ""
         graph, first = session.graph, pairs[0]
-        translation, stock = translation_of(graph), stock_graph(graph)
+        name_map, stock = name_map_of(graph), stock_graph(graph)
         text = str(compared.of(first))
         edges = MovedEdges(pairs, stock, shadow.values_with, shadow.feeds)
-        cause = edges.cause(translation)
+        cause = edges.cause(name_map)
         if cause is not None:
             passes = cause.passes
             if len(passes) > 1 and _is_staged_wrong(shadow, first, plan):
@@ -252,12 +252,12 @@ class ShadowSteps:
             return "{}; first {}{}{}".format(
                 text, cause.difference, _of_tables(cause.tables), _by(passes)
             )
-        divided = translation.part(MicroBatchNames)
+        divided = name_map.part(MicroBatchNames)
         if divided is not None and first.name in divided.results:
             return text + _by(("micro_batches",))
         if first in plan.lookups:
             return text + _of_tables(tables_behind(first.stock, shadow.feeds))
-        unseen = edges.unexplained(translation)
+        unseen = edges.unexplained(name_map)
         if unseen is None:
             return ""  # Rounding, which layers have amplified.
         return text + _at(unseen.nodes) + _by(unseen.passes)
@@ -291,8 +291,8 @@ class ShadowSteps:
 
     def _stop(self, session: Any) -> None:
         """Has all steps of the graph from now on run what its user built."""
-        translation = dataclasses.replace(translation_of(session.graph), is_stopped=True)
-        note_grown(session.graph, translation)
+        name_map = dataclasses.replace(name_map_of(session.graph), is_stopped=True)
+        note_grown(session.graph, name_map)
         self._progress.is_over = True
         session.learn_graph()
 

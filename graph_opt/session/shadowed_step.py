@@ -42,8 +42,8 @@ from graph_opt.compat.variable_ops import ACTS, is_use
 from graph_opt.export.users_graph import moved_inputs
 from graph_opt.graph.operations import operations_behind
 from graph_opt.passes.io_stages import BUFFER_TAKE
+from graph_opt.passes.name_map import NameMap
 from graph_opt.passes.stock_copy import CannotCopy
-from graph_opt.passes.translation import Translation
 from graph_opt.runtime.stages import stages_of
 from graph_opt.session.compared_tensors import Pair, can_compare
 from graph_opt.session.fetch_map import FetchMap
@@ -108,13 +108,13 @@ class StepParts(NamedTuple):
 
 
 def shadowed_step(
-    graph: Any, translation: Translation, names: FetchMap, stock: StockGraph, step: StepParts
+    graph: Any, name_map: NameMap, names: FetchMap, stock: StockGraph, step: StepParts
 ) -> ShadowedStep:
     """Finds what to share and what to compare.
 
     Args:
       graph: The rewritten graph.
-      translation: What its names stand for.
+      name_map: What its names stand for.
       names: What they mean in a step.
       stock: Its copies.
       step: The step.
@@ -122,20 +122,20 @@ def shadowed_step(
     Raises:
       CannotCopy: The step cannot be run twice; the text says why.
     """
-    return _Search(graph, translation, names, stock, step).found()
+    return _Search(graph, name_map, names, stock, step).found()
 
 
 class _Search:
     def __init__(
         self,
         graph: Any,
-        translation: Translation,
+        name_map: NameMap,
         names: FetchMap,
         stock: StockGraph,
         step: StepParts,
     ) -> None:
         self._graph = graph
-        self._translation = translation
+        self._name_map = name_map
         self._names = names
         self._stock = stock
         self._step = step
@@ -197,7 +197,7 @@ class _Search:
 
     def _lookups(self, reached: AbstractSet[Any]) -> List[Any]:
         """Results of lookups that were fused or moved, if the step needs them."""
-        names = dict.fromkeys([*self._translation.substitutes, *self._translation.taken])
+        names = dict.fromkeys([*self._name_map.substitutes, *self._name_map.taken])
         tensors = [self._graph.get_tensor_by_name(name) for name in names]
         return [
             one

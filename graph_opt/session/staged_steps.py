@@ -8,14 +8,14 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 from graph_opt.compat.sessions import Elements, Given, share_session
 from graph_opt.config import to_stock
 from graph_opt.export.users_graph import export_users_graph, has_our_ops
-from graph_opt.passes.translation import Translation
+from graph_opt.passes.name_map import NameMap
 from graph_opt.report_page.graph_report import GraphReport
 from graph_opt.session import graph_use
 from graph_opt.session.chosen_stages import ChosenStages
 from graph_opt.session.features.listed import SessionHooks
 from graph_opt.session.fetch_map import FetchMap
 from graph_opt.session.graph_page import graph_report
-from graph_opt.session.graph_records import translation_of
+from graph_opt.session.graph_records import name_map_of
 from graph_opt.session.input_watch import InputWatch
 from graph_opt.session.installed_config import checked_options, effective_config
 from graph_opt.session.late_nodes import has_no_late_nodes, rewrite_late_nodes
@@ -57,7 +57,7 @@ class StagedSteps(RecordedSession):
         self._ran, self._first_run = False, threading.Lock()
         self._reach: Optional[StageReach] = None
         self._fetch_map: Optional[FetchMap] = None
-        self._translation: Optional[Translation] = None
+        self._name_map: Optional[NameMap] = None
         self._hooks = SessionHooks(self)
         self._untrained: Optional[UntrainedGraph] = None
         self._shadow: Optional[ShadowSteps] = None
@@ -190,13 +190,13 @@ class StagedSteps(RecordedSession):
         graph = self._graph_of_session()
         if not has_no_late_nodes(graph):
             rewrite_late_nodes(graph)
-        translation = translation_of(graph)
-        if translation is not self._translation:
+        name_map = name_map_of(graph)
+        if name_map is not self._name_map:
             assert self._reach is not None
-            self._translation = translation
-            self._fetch_map = fetch_map_of(graph, translation, self._reach)
+            self._name_map = name_map
+            self._fetch_map = fetch_map_of(graph, name_map, self._reach)
             self._steps.clear()
-            self._hooks.learn_graph(translation)
+            self._hooks.learn_graph(name_map)
 
     def close(self) -> None:
         """Catches up rows that outlive the session, ends its threads and closes it.
@@ -237,12 +237,12 @@ class StagedSteps(RecordedSession):
     def _resolve(
         self, given: Sequence[Elements], is_partial: bool, elements: Tuple[Any, ...]
     ) -> Step:
-        assert self._fetch_map and self._reach and self._translation and self._untrained
+        assert self._fetch_map and self._reach and self._name_map and self._untrained
         fetches, targets, feeds = given
         fetched, run, fed, reached = self._fetch_map.resolved(fetches, targets, feeds, is_partial)
         self._untrained.before_step(self, reached)
         fills = self._reach.filled_by(reached)
-        if not fills and not self._translation.is_stopped:
+        if not fills and not self._name_map.is_stopped:
             self._reach.refuse_direct_reads(reached)
         conditions = self._reach.may_take_from(reached)
         pipeline, takes = self._reach.pipelines(reached), self._reach.takes(reached)

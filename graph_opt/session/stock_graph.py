@@ -11,11 +11,11 @@ from graph_opt.export.users_graph import built_graph_def
 from graph_opt.graph.collection import collection_paused
 from graph_opt.graph.operations import operations_behind
 from graph_opt.passes.io_stages import BATCH_SOURCES, BUFFER_TAKE
+from graph_opt.passes.name_map import NameMap
 from graph_opt.passes.stock_copy import CannotCopy, StockNames, stock_copy
-from graph_opt.passes.translation import Translation
 from graph_opt.runtime.stages import stages_of
 from graph_opt.session.fetch_map import FetchMap, Resolved
-from graph_opt.session.graph_records import translation_of
+from graph_opt.session.graph_records import name_map_of
 from graph_opt.session.rewritten_graph import apply_to_graph
 
 _SEVERAL = "'{}' of the batch is read in several places"
@@ -37,7 +37,7 @@ class StockGraph:
         self._names = StockNames()
         self._version = -1
         self._puts = _puts(graph)
-        self._sources = self._found_sources(graph, translation_of(graph))
+        self._sources = self._found_sources(graph, name_map_of(graph))
 
     @property
     def sources(self) -> Dict[str, str]:
@@ -83,10 +83,10 @@ class StockGraph:
         # Other threads may have added nodes meanwhile, which the next call is to see.
         self._names, self._version = names, version + len(rewrite.nodes)
 
-    def _found_sources(self, graph: Any, translation: Translation) -> Dict[str, str]:
+    def _found_sources(self, graph: Any, name_map: NameMap) -> Dict[str, str]:
         """For each tensor of a batch that a stage passes on, the tensor that the stage reads."""
         found: Dict[str, str] = {}
-        for name, taken in translation.taken.items():
+        for name, taken in name_map.taken.items():
             if not _is_source(graph.get_tensor_by_name(name).op):
                 continue
             source = self.put(graph.get_tensor_by_name(taken))
@@ -138,7 +138,7 @@ class StockFetches(FetchMap):
     """What fetches mean once a rewritten graph runs as its user built it."""
 
     def __init__(self, graph: Any) -> None:
-        super().__init__(graph, Translation())
+        super().__init__(graph, NameMap())
         self._stock = stock_graph(graph)
 
     def resolved(

@@ -14,8 +14,8 @@ from graph_opt.compat import tf
 from graph_opt.compat.array_steps import ArraySteps
 from graph_opt.compat.callables import raw_session
 from graph_opt.compat.variables import imported_variable
+from graph_opt.export.joined_tables import VariablePart, joined_tables
 from graph_opt.export.users_graph import export_users_graph, users_graph_def
-from graph_opt.export.whole_tables import VariablePart, whole_tables
 from graph_opt.sharding.agreement import Agreement
 from graph_opt.sharding.transport import Transport
 from graph_opt.table_files.checkpoint_slices import (
@@ -103,7 +103,7 @@ class _Export:
         names = [tensor.op.name for tensor in tensors]
         names += [name.split(":")[0] for name in self._assets]
         names += self._initializers
-        graph_def, self._parts = whole_tables(users_graph_def(graph)[0], names)
+        graph_def, self._parts = joined_tables(users_graph_def(graph)[0], names)
         self._graph = tf.Graph()
         with self._graph.as_default():
             tf.import_graph_def(graph_def, name="")

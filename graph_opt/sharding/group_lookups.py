@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any, Hashable, List, Sequence, Set
 
 from graph_opt.compat import tf
-from graph_opt.embedding.placements import PlacedLookup, Placement
+from graph_opt.embedding.lookup_builders import GroupedLookup, LookupBuilder
 from graph_opt.embedding.tables import Table
 from graph_opt.sharding.exchange import TableLookup, look_up
 from graph_opt.sharding.transport_in_use import transport_in_use
 
 
-class OfRanks(Placement):
+class OfRanks(LookupBuilder):
     """The table is a `ShardedVariable`."""
 
     is_grouped = True
@@ -23,14 +23,14 @@ class OfRanks(Placement):
 
     @staticmethod
     def group_key(table: Table) -> Hashable:
-        """See `Placement`."""
+        """See `LookupBuilder`."""
         return None
 
     @staticmethod
     def look_up(
-        lookups: Sequence[PlacedLookup], partition_strategy: str, safe: bool
+        lookups: Sequence[GroupedLookup], partition_strategy: str, safe: bool
     ) -> List[tf.Tensor]:
-        """See `Placement`.
+        """See `LookupBuilder`.
 
         Raises:
           TypeError: A table has its rows by key.
@@ -39,7 +39,7 @@ class OfRanks(Placement):
         return look_up([_lookup(one) for one in lookups], transport_in_use(), safe)
 
 
-def _lookup(lookup: PlacedLookup) -> TableLookup:
+def _lookup(lookup: GroupedLookup) -> TableLookup:
     table: Any = getattr(lookup.table.parts[0], "sharded_table", None)
     if table is None:
         raise TypeError(

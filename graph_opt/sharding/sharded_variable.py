@@ -7,7 +7,7 @@ from typing import Any, ClassVar, List, Mapping, MutableMapping, Tuple, Type
 
 from graph_opt.compat.outer_graphs import outermost_graph
 from graph_opt.compat.resource_variables import ResourceVariable
-from graph_opt.embedding.placements import Placement
+from graph_opt.embedding.lookup_builders import LookupBuilder
 from graph_opt.sharding.exchange import ShardedTable
 from graph_opt.sharding.group_lookups import OfRanks
 from graph_opt.sharding.keyed_rows import KeyedRows, ShardedRows, TablePart
@@ -22,10 +22,10 @@ class OnRanks:
 
     Attributes:
       transport: How ranks reach each other.
-      group_placement: How group lookups find its rows (`embedding.placements`).
+      lookup_builder: How group lookups find its rows (`embedding.lookup_builders`).
     """
 
-    group_placement: ClassVar[Type[Placement]] = OfRanks
+    lookup_builder: ClassVar[Type[LookupBuilder]] = OfRanks
     transport: Transport
 
     @property

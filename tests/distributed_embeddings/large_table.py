@@ -20,8 +20,8 @@ from tensorflow.python.eager import context
 
 from graph_opt.compat import tf
 from graph_opt.compat.resource_variables import ResourceVariable
+from graph_opt.distributed_embeddings.layer_weights import LayerWeights
 from graph_opt.distributed_embeddings.placed_tables import PlacedColumns, PlacedTable
-from graph_opt.distributed_embeddings.whole_tables import WholeTables
 from graph_opt.sharding.in_process import run_ranks
 from graph_opt.sharding.placement import RowsOnRank
 from graph_opt.sharding.transport import Transport
@@ -31,7 +31,7 @@ HALF = WIDTH // 2
 BLOCK = 1 << 16
 
 
-class ColumnSlices(WholeTables):
+class ColumnSlices(LayerWeights):
     """A table of which each of two ranks has half of the columns."""
 
     def __init__(self, transport: Transport) -> None:

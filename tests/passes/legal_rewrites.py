@@ -14,13 +14,13 @@ from graph_opt.graph.rewrite import apply_to_graph_def
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.passes.fusion.deferred import DeferredVariables
 from graph_opt.passes.micro_batches.micro_batch_names import MicroBatchNames
+from graph_opt.passes.name_map import NameMap
 from graph_opt.passes.optimize import Planned, plan
 from graph_opt.passes.pipeline.pipelined_names import PipelinedNames
 from graph_opt.passes.prefetch.exact.exact_tables import ExactTables
 from graph_opt.passes.prefetch.measured_lookups import Sampling
 from graph_opt.passes.prefetch.verify_stages import verify_stages
 from graph_opt.passes.shard_tables.sharded_variables import ShardedVariables
-from graph_opt.passes.translation import Translation
 
 # Attributes of graph_opt's own ops that passes set; all else of a user's node stays.
 SET_BY_PASSES = frozenset(["pool_on_server", "row_logs", "row_log_length", "served_shards"])
@@ -86,11 +86,11 @@ def require_kept(before: Any, after: Any, divided: bool) -> None:
     assert after.library == before.library and after.versions == before.versions
 
 
-def texts_of(translation: Translation) -> Iterator[str]:
+def texts_of(name_map: NameMap) -> Iterator[str]:
     """All tensors and nodes of the rewritten graph that names stand for."""
-    yield from translation.substitutes.values()
-    yield from translation.taken.values()
-    for part in translation.parts:
+    yield from name_map.substitutes.values()
+    yield from name_map.taken.values()
+    for part in name_map.parts:
         if isinstance(part, DeferredVariables):
             yield from part.current_values.values()
         elif isinstance(part, MicroBatchNames):
@@ -108,22 +108,22 @@ def texts_of(translation: Translation) -> Iterator[str]:
             assert isinstance(part, ShardedVariables), part
 
 
-def comparable(translation: Translation) -> Translation:
-    """The translation with refusals as what they say, since exceptions are never equal."""
-    exact = translation.part(ExactTables)
+def comparable(name_map: NameMap) -> NameMap:
+    """The name_map with refusals as what they say, since exceptions are never equal."""
+    exact = name_map.part(ExactTables)
     if exact is None:
-        return translation
+        return name_map
     told: Any = {node: refusal.to_dict() for node, refusal in exact.refused.items()}
-    return translation.with_part(dataclasses.replace(exact, refused=told))
+    return name_map.with_part(dataclasses.replace(exact, refused=told))
 
 
-def require_translation(translation: Translation, view: GraphView) -> None:
+def require_name_map(name_map: NameMap, view: GraphView) -> None:
     """Fails unless it names what there is."""
-    for text in texts_of(translation):
+    for text in texts_of(name_map):
         tensor = TensorRef.parse(text)
         assert tensor.node in view, text
         assert ":" not in text or view.dtype(tensor) is not None, text
-    assert [name for name in translation.not_run if name not in view] == []
+    assert [name for name in name_map.not_run if name not in view] == []
 
 
 def require_report(report: Any) -> None:
@@ -158,10 +158,10 @@ def require_legal_rewrite(graph_def: Any, options: SessionOptions) -> Planned:
     assert [as_bytes(graph) for graph in graphs] == given
     results = [apply_to_graph_def(graph, *one.rewrites) for graph, one in zip(graphs, planned)]
     assert same(*map(without_defaults, results))
-    assert comparable(planned[0].translation) == comparable(planned[1].translation)
-    divided = planned[0].translation.part(ShardedVariables) is not None
+    assert comparable(planned[0].name_map) == comparable(planned[1].name_map)
+    divided = planned[0].name_map.part(ShardedVariables) is not None
     require_kept(graph_def, results[0], divided)
-    require_translation(planned[0].translation, require_legal(results[0], divided))
+    require_name_map(planned[0].name_map, require_legal(results[0], divided))
     require_report(planned[0].report)
     require_once(results[0], options)
     return planned[0]

@@ -10,9 +10,9 @@ from graph_opt.config.options import SessionOptions, session_options
 from graph_opt.graph.rewrite import apply_to_graph_def
 from graph_opt.graph.view import GraphView
 from graph_opt.ops.library import load_library
+from graph_opt.passes.name_map import NameMap
 from graph_opt.passes.optimize import PASSES
 from graph_opt.passes.pass_state import PassState
-from graph_opt.passes.translation import Translation
 from graph_opt.reporting.report import Report
 from tests.passes.drawings import Change
 
@@ -38,9 +38,9 @@ class Passed(NamedTuple):
         return self.state.view
 
     @property
-    def translation(self) -> Translation:
+    def name_map(self) -> NameMap:
         """What names stand for, as far as it is known."""
-        return self.state.translation
+        return self.state.name_map
 
     @property
     def report(self) -> Report:

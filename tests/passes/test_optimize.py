@@ -144,5 +144,5 @@ def test_no_pass_acts_on_the_report() -> None:
         state = one.run(dataclasses.replace(state, report=Report()), session_options(config))
     assert result.report.fused and result.report.moved
     assert apply_to_graph_def(graph_def, *state.rewrites) == result.graph_def
-    assert state.translation.taken == result.report.fetches
+    assert state.name_map.taken == result.report.fetches
     assert set(result.report.replaced) == {wide.name, deep.name}

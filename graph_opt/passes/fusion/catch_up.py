@@ -9,7 +9,7 @@ that runs later in the same step catches up all rows once more, so CatchUpAll ne
 for anything else that readers read. Inside a `tf.cond`, it runs only if its branch does.
 
 `CatchUp` draws on state only as the lookup behind it does, and so runs ahead with that lookup.
-Fused lookups are caught up as their placement looks them up: of tables on servers, and of
+Fused lookups are caught up as their kind looks them up: of tables on servers, and of
 those that ranks divide, an op beside the gather catches up the rows that others ask it for.
 """
 

@@ -100,13 +100,13 @@ def fuse_group_embedding(state: PassState, options: SessionOptions) -> PassState
             continue
         readers = fusion.dense_readers(fused.view)
         freed = [read.gather for read in exposed_reads(state.view) if read.reduction in dead]
-        translation = dataclasses.replace(
-            fused.translation.with_dead(dead),
-            substitutes={**fused.translation.substitutes, **fusion.substitutes},
+        name_map = dataclasses.replace(
+            fused.name_map.with_dead(dead),
+            substitutes={**fused.name_map.substitutes, **fusion.substitutes},
         )
         if fusion.deferred is not None:
-            translation = translation.with_part(fusion.deferred)
-        fused = dataclasses.replace(fused.without(dead), translation=translation)
+            name_map = name_map.with_part(fusion.deferred)
+        fused = dataclasses.replace(fused.without(dead), name_map=name_map)
         changes = [_FREED.format(counted(len(freed), "lookup"))] if freed else []
         if fusion.summed_before_sending:
             changes.append(_SENT.format(counted(fusion.summed_before_sending, "gradient")))
@@ -164,8 +164,8 @@ class _Fusion:
         columns = None
         if concatenation is not None:
             columns = Columns(concatenation.columns, concatenation.width)
-        lookup = group.placement.write_lookup(self._nodes, group.members, columns)
-        group.placement.write_catch_up(self._nodes, group.members, lookup)
+        lookup = group.kind.write_lookup(self._nodes, group.members, columns)
+        group.kind.write_catch_up(self._nodes, group.members, lookup)
         node, pooled = lookup.name, lookup.outputs("pooled")
         output = group.members[0].candidate.lookup.output
         writer = self._nodes.writer("result", self._view.device(output.node))
@@ -209,7 +209,7 @@ class _Fusion:
             if source not in inside
         )
         columns = self._gradient_columns(group.members)
-        made = group.placement.write_update(
+        made = group.kind.write_update(
             self._nodes, group.members, group.updates, list(controls), columns
         )
         for shard, update in group.updates.items():
@@ -249,9 +249,9 @@ class _Fusion:
         return shard is not None and shard.moves_every_row
 
     def _fuse_gradients(self, group: Sequence[Member]) -> None:
-        placement = self._plan.placements[group[0].candidate.name]
+        kind = self._plan.kinds[group[0].candidate.name]
         columns = self._gradient_columns(group)
-        made = placement.write_gradient(self._view, self._nodes, group, columns)
+        made = kind.write_gradient(self._view, self._nodes, group, columns)
         for slices, fused in made.items():
             self._edits.replace(slices.values, fused.values.input_name)
             self._edits.replace(slices.indices, fused.indices.input_name)

@@ -27,8 +27,8 @@ from graph_opt.compat.stateful_ops import PLACEHOLDERS
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.passes.fusion.candidates import Candidate, Member
 from graph_opt.passes.fusion.concatenated_lookups import Concatenation, split_by_concatenation
+from graph_opt.passes.fusion.kinds.kind import FusedKind
 from graph_opt.passes.fusion.merge_order import merge_depths, waiting_for
-from graph_opt.passes.fusion.placement import Placement
 from graph_opt.passes.fusion.updated_tables import UpdateGroup, optimizer_key, semantics
 from graph_opt.passes.io_stages import BatchFlow
 
@@ -38,7 +38,7 @@ _CONDITIONALS = ("If", "StatelessIf")
 class LookupGroup(NamedTuple):
     """Lookups that become one op, in the order of the ConcatV2 that joins them, if any."""
 
-    placement: Placement
+    kind: FusedKind
     members: Tuple[Member, ...]
     concatenation: Optional[Concatenation] = None
 
@@ -47,10 +47,10 @@ def lookup_groups(
     view: GraphView,
     flow: BatchFlow,
     candidates: Sequence[Candidate],
-    placements: Dict[str, Placement],
+    kinds: Dict[str, FusedKind],
     staying: AbstractSet[TensorRef],
 ) -> List[LookupGroup]:
-    """Groups lookups that may be one op: same placement and semantics, independent of each other.
+    """Groups lookups that may be one op: same kind and semantics, independent of each other.
 
     Lookups of different batches stay separate, since a step may need only one of them; so do those
     that read different placeholders, unless the same train op waits for both.
@@ -59,17 +59,17 @@ def lookup_groups(
       view: The graph.
       flow: Its batch flow.
       candidates: The lookups.
-      placements: Where they run, by name of the lookup.
+      kinds: Where they run, by name of the lookup.
       staying: Results that cannot be prefetched; in one op, they would keep the others from it.
     """
     keys = step_keys(view, flow, candidates, staying)
 
     def key(candidate: Candidate) -> Hashable:
-        placement = placements[candidate.name].group_key(candidate.lookup.tables[0].dtype)
-        return placement, keys[candidate.name]
+        kind = kinds[candidate.name].group_key(candidate.lookup.tables[0].dtype)
+        return kind, keys[candidate.name]
 
     return [
-        LookupGroup(_joined([placements[c.name] for c in group]), tuple(Member(c) for c in group))
+        LookupGroup(_joined([kinds[c.name] for c in group]), tuple(Member(c) for c in group))
         for group in _grouped(candidates, key)
     ]
 
@@ -138,9 +138,9 @@ def update_groups(
         first = next(iter(one.updates.values()))
         candidate = one.members[0].candidate
         return (
-            one.placement.group_key(candidate.lookup.tables[0].dtype),
+            one.kind.group_key(candidate.lookup.tables[0].dtype),
             semantics(candidate),
-            optimizer_key(view, first, with_powers=not one.placement.takes_own_powers),
+            optimizer_key(view, first, with_powers=not one.kind.takes_own_powers),
             max(depths[update.end] for update in one.updates.values()),
             waiting_for(view, first.end),
             frozenset(joined_by.get(member.candidate.name) for member in one.members),
@@ -148,7 +148,7 @@ def update_groups(
 
     return [
         UpdateGroup(
-            _joined([one.placement for one in group]),
+            _joined([one.kind for one in group]),
             tuple(member for one in group for member in one.members),
             {name: update for one in group for name, update in one.updates.items()},
             tuple({table.names: table for one in group for table in one.tables}.values()),
@@ -199,7 +199,7 @@ def gradient_groups(
     view: GraphView,
     flow: BatchFlow,
     members: Sequence[Member],
-    placements: Dict[str, Placement],
+    kinds: Dict[str, FusedKind],
     joined_by: Dict[str, Concatenation],
 ) -> List[Tuple[Member, ...]]:
     """Groups gradients of rows that one op may compute."""
@@ -214,7 +214,7 @@ def gradient_groups(
         assert member.gradient is not None
         nodes = [slices.values.node for slices in member.gradient.slices]
         return (
-            placements[member.candidate.name].worker,
+            kinds[member.candidate.name].worker,
             semantics(member.candidate),
             max(depths[node] for node in nodes),
             frozenset(end for node in nodes for end in _ends(view, node)),
@@ -242,8 +242,8 @@ def _is_by_the_way(view: GraphView, sink: str) -> bool:
     return view.op(source) in _CONDITIONALS and len(view.successors(source)) > 1
 
 
-def _joined(placements: Sequence[Placement]) -> Placement:
-    return placements[0].joined_with(placements[1:])
+def _joined(kinds: Sequence[FusedKind]) -> FusedKind:
+    return kinds[0].joined_with(kinds[1:])
 
 
 def _placeholders_upstream(

@@ -26,9 +26,9 @@ from graph_opt.passes.fusion.groups import (
     lookup_groups,
     update_groups,
 )
+from graph_opt.passes.fusion.kinds.choice import fused_kind_of
+from graph_opt.passes.fusion.kinds.kind import FusedKind
 from graph_opt.passes.fusion.outcome import Outcome
-from graph_opt.passes.fusion.placement import Placement
-from graph_opt.passes.fusion.placements.choice import placement_of
 from graph_opt.passes.fusion.sent_gradients import (
     SentGradient,
     sent_gradient_groups,
@@ -64,7 +64,7 @@ class FusionPlan(NamedTuple):
       updates: One op each, with the gradients that they take.
       gradients: One op each, for lookups whose update is not fused.
       sent: One op each, for gradients that are summed by row before other ranks get them.
-      placements: Where lookups run, by name of the lookup.
+      kinds: Where lookups run, by name of the lookup.
       joined_by: The ConcatV2 that joins a lookup's result with others, by name of the lookup.
       deferred: The tables whose update is deferred, by name of the variable.
       outcome: Why the rest is not fused.
@@ -75,7 +75,7 @@ class FusionPlan(NamedTuple):
     updates: Tuple[UpdateGroup, ...]
     gradients: Tuple[Tuple[Member, ...], ...]
     sent: Tuple[Tuple[SentGradient, ...], ...]
-    placements: Dict[str, Placement]
+    kinds: Dict[str, FusedKind]
     joined_by: Dict[str, Concatenation]
     deferred: Dict[str, DeferredVariable]
     outcome: Outcome
@@ -137,11 +137,11 @@ class FusionPlanner:
             dict(left_out.gradients),
             dict(left_out.updates),
         )
-        placements = self._placements(outcome)
-        placed = [c for c in self._search.candidates if c.name in placements]
+        kinds = self._kinds(outcome)
+        placed = [c for c in self._search.candidates if c.name in kinds]
         groups = [
             group
-            for group in lookup_groups(self._view, self._flow, placed, placements, self._staying)
+            for group in lookup_groups(self._view, self._flow, placed, kinds, self._staying)
             if self._is_large_enough(group, outcome)
         ]
         fused = [member.candidate for group in groups for member in group.members]
@@ -149,17 +149,17 @@ class FusionPlanner:
         tables = self._trained_tables(fused, outcome)
         found = sparse_updates(self._view, [name for table in tables for name in table.names])
         sent = sent_gradients(self._view, tables, found.found, left_out.gradients)
-        updates = self._update_groups(tables, found, placements, joined_by, outcome)
+        updates = self._update_groups(tables, found, kinds, joined_by, outcome)
         taken = {slices for group in updates for m in group.members for slices in _pooled(m)}
         taken.update(slices for one in sent for slices in one.of_lookups)
         members = self._gradients_alone(fused, taken, outcome)
-        gradients = gradient_groups(self._view, self._flow, members, placements, joined_by)
+        gradients = gradient_groups(self._view, self._flow, members, kinds, joined_by)
         return FusionPlan(
             tuple(parts),
             as_looked_up(updates, parts),
             tuple(gradients),
             tuple(sent_gradient_groups(self._view, self._flow, sent, joined_by)),
-            placements,
+            kinds,
             joined_by,
             self._deferred(updates),
             outcome,
@@ -185,24 +185,24 @@ class FusionPlanner:
                         outcome.gradient_refused[candidate.name] = refusal
         return members
 
-    def _placements(self, outcome: Outcome) -> Dict[str, Placement]:
+    def _kinds(self, outcome: Outcome) -> Dict[str, FusedKind]:
         """Where the lookups that can be fused run."""
-        placements: Dict[str, Placement] = {}
+        kinds: Dict[str, FusedKind] = {}
         for candidate in self._search.candidates:
             if candidate.name in outcome.refused:
                 continue
             try:
-                placement = placement_of(self._view, candidate)
-                self._require_ops(placement, candidate.tables[0])
-                placements[candidate.name] = placement
+                kind = fused_kind_of(self._view, candidate)
+                self._require_ops(kind, candidate.tables[0])
+                kinds[candidate.name] = kind
             except Refusal as refusal:
                 outcome.refused[candidate.name] = refusal
-        return placements
+        return kinds
 
-    def _require_ops(self, placement: Placement, table: str) -> None:
+    def _require_ops(self, kind: FusedKind, table: str) -> None:
         if self._options.require_server_ops:
             return
-        for task in placement.tasks_needing_ops:
+        for task in kind.tasks_needing_ops:
             if task not in self._servers_with_ops:
                 raise Refusal(
                     "server_without_ops",
@@ -254,7 +254,7 @@ class FusionPlanner:
         self,
         tables: Sequence[TrainedTable],
         updates: SparseUpdates,
-        placements: Dict[str, Placement],
+        kinds: Dict[str, FusedKind],
         joined_by: Dict[str, Concatenation],
         outcome: Outcome,
     ) -> List[UpdateGroup]:
@@ -267,7 +267,7 @@ class FusionPlanner:
                 continue
             try:
                 self._require_allowed_optimizer(table, updates)
-                found += table_updates(self._view, table, placements, updates, self._require_ops)
+                found += table_updates(self._view, table, kinds, updates, self._require_ops)
             except Refusal as refusal:
                 names = [str(lookup.output) for lookup in table.lookups]
                 if self._view.op(refusal.node) in OWN_UPDATES:

@@ -18,9 +18,9 @@ from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.ops.optimizers import optimizer_specs
 from graph_opt.passes.fusion.candidates import Candidate, Member, slices_member
+from graph_opt.passes.fusion.kinds.choice import fused_kind_of_slices
+from graph_opt.passes.fusion.kinds.kind import FusedKind
 from graph_opt.passes.fusion.merge_order import waiting_for
-from graph_opt.passes.fusion.placement import Placement
-from graph_opt.passes.fusion.placements.choice import placement_of_slices
 from graph_opt.passes.fusion.update_arguments import POWERS
 from graph_opt.rules.gradients.rows import Slices
 from graph_opt.rules.lookup import Lookup
@@ -48,13 +48,13 @@ class UpdateGroup(NamedTuple):
     """Tables whose updates become one op.
 
     Attributes:
-      placement: Where the tables are, and where the gradients come from.
+      kind: Where the tables are, and where the gradients come from.
       members: The gradients that the op takes, in order.
       updates: The stock updates, by name of the variable.
       tables: The tables; of a partitioned one, perhaps only some shards are in `updates`.
     """
 
-    placement: Placement
+    kind: FusedKind
     members: Tuple[Member, ...]
     updates: Dict[str, SparseUpdate]
     tables: Tuple[TrainedTable, ...]
@@ -91,24 +91,24 @@ def trained_tables(lookups: Iterable[Lookup], fused: Sequence[Candidate]) -> Lis
 def table_updates(
     view: GraphView,
     table: TrainedTable,
-    placements: Dict[str, Placement],
+    kinds: Dict[str, FusedKind],
     updates: SparseUpdates,
-    require_ops: Callable[[Placement, str], None],
+    require_ops: Callable[[FusedKind, str], None],
 ) -> List[UpdateGroup]:
     """The update of one table: one for all shards if it takes gradients of pooled rows.
 
     Args:
       view: The graph.
       table: The table.
-      placements: Where fused lookups run, by name of the lookup.
+      kinds: Where fused lookups run, by name of the lookup.
       updates: The updates that were recognised.
-      require_ops: Refuses a placement whose servers lack our ops; takes the table's name, too.
+      require_ops: Refuses a kind whose servers lack our ops; takes the table's name, too.
 
     Raises:
       Refusal: The update is not fused.
     """
     found = {name: _update_of(view, name, updates) for name in table.names}
-    pooled = _from_pooled_rows(view, table, placements, found)
+    pooled = _from_pooled_rows(view, table, kinds, found)
     if pooled is not None:
         return [pooled]
     return [_from_slices(view, table, update, require_ops) for update in found.values()]
@@ -149,16 +149,16 @@ def semantics(candidate: Candidate) -> Tuple[Hashable, ...]:
 def _from_pooled_rows(
     view: GraphView,
     table: TrainedTable,
-    placements: Dict[str, Placement],
+    kinds: Dict[str, FusedKind],
     updates: Dict[str, SparseUpdate],
 ) -> Optional[UpdateGroup]:
     """The update from the gradients of pooled rows, if it takes no other gradients."""
-    own = all(placements[candidate.name].takes_own_powers for candidate in table.fused)
+    own = all(kinds[candidate.name].takes_own_powers for candidate in table.fused)
     alike = (
         {optimizer_key(view, update, with_powers=not own) for update in updates.values()},
         {waiting_for(view, update.end) for update in updates.values()},
         {semantics(candidate) for candidate in table.fused},
-        {placements[candidate.name] for candidate in table.fused},
+        {kinds[candidate.name] for candidate in table.fused},
     )
     if any(len(kinds) != 1 for kinds in alike) or any(u.branches for u in updates.values()):
         return None
@@ -167,7 +167,7 @@ def _from_pooled_rows(
     shards = [_members(table.fused, i, updates[name]) for i, name in enumerate(table.names)]
     if shards[0] is None or any(members != shards[0] for members in shards):
         return None
-    return UpdateGroup(placements[table.fused[0].name], shards[0], updates, (table,))
+    return UpdateGroup(kinds[table.fused[0].name], shards[0], updates, (table,))
 
 
 def _members(
@@ -186,7 +186,7 @@ def _from_slices(
     view: GraphView,
     table: TrainedTable,
     update: SparseUpdate,
-    require_ops: Callable[[Placement, str], None],
+    require_ops: Callable[[FusedKind, str], None],
 ) -> UpdateGroup:
     """The update of one shard from its gradients as they are."""
     shards = [shard for lookup in table.lookups for shard in lookup.tables]
@@ -203,10 +203,10 @@ def _from_slices(
         if view.dtype(part.values) is None or view.dtype(part.indices) is None:
             need = "slices made by ops that this process has registered"
             raise Refusal("unknown_op", at=part.values.node, need=need, saw="others")
-    placement = placement_of_slices(view, shard, update.parts)
-    require_ops(placement, shard.name)
+    kind = fused_kind_of_slices(view, shard, update.parts)
+    require_ops(kind, shard.name)
     members = tuple(slices_member(shard, part) for part in update.parts)
-    return UpdateGroup(placement, members, {shard.name: update}, (table,))
+    return UpdateGroup(kind, members, {shard.name: update}, (table,))
 
 
 def _update_of(view: GraphView, name: str, updates: SparseUpdates) -> SparseUpdate:

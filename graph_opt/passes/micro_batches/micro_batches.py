@@ -72,7 +72,7 @@ def micro_batches(state: PassState, options: SessionOptions) -> PassState:
     refuse_again(
         divided, "batches of the graph were divided before (node '{}'): micro_batch_num is"
     )
-    ahead = state.translation.not_run.union(view.ancestors(stage_puts(view)))
+    ahead = state.name_map.not_run.union(view.ancestors(stage_puts(view)))
     attempts = [_attempt(view, ahead, kept) for kept in range(len(COMPUTED_EARLY) + 1)]
     best = min(attempts, key=lambda attempt: (not attempt.late, len(attempt.whole)))
     refusal = _refusal(view, best)
@@ -168,9 +168,9 @@ def _divided(
     copies.finish()
     changed = state.rewritten(late.edits.rewrite(copies.writer.nodes))
     names = MicroBatchNames(copies.writer.scope, results.tensors)
-    translation = changed.translation.with_part(names)
+    name_map = changed.name_map.with_part(names)
     line = _DIVIDED.format(number, counted(len(copies.copied), "node"), *counts)
-    return dataclasses.replace(changed, translation=translation).reporting(micro_batches=line)
+    return dataclasses.replace(changed, name_map=name_map).reporting(micro_batches=line)
 
 
 class _LateNodes:

@@ -80,7 +80,7 @@ def pipeline_dense(state: PassState, options: SessionOptions) -> PassState:
     """Makes a stage that pulls weights and pushes gradients."""
     if options.pipeline_dense is None:
         return state
-    found = pushed_updates(state.view, state.translation.not_run)
+    found = pushed_updates(state.view, state.name_map.not_run)
     refused = tuple(each.to_dict() for each in found.refusals)
     pushed = found.pushed
     if pushed is None or not pushed.pulled or not pushed.sent:
@@ -92,7 +92,7 @@ def pipeline_dense(state: PassState, options: SessionOptions) -> PassState:
     stage = _Stage(state.view, pushed, missed)
     line = _line(pushed, missed)
     state = state.rewritten(stage.rewrite()).reporting(line, not_pipelined=refused)
-    return dataclasses.replace(state, translation=state.translation.with_part(stage.names))
+    return dataclasses.replace(state, name_map=state.name_map.with_part(stage.names))
 
 
 def _no_server(view: GraphView) -> str:

@@ -13,6 +13,7 @@ from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.ops.stage_spec import KIND_PREFETCH, StageSpec
 from graph_opt.ops.stage_threads import has_stage_threads
 from graph_opt.passes.io_stages import is_stage
+from graph_opt.passes.name_map import NameMap
 from graph_opt.passes.node_writer import stage_names
 from graph_opt.passes.pass_state import PassState
 from graph_opt.passes.prefetch.beyond_lookups import BeyondLookups
@@ -29,7 +30,6 @@ from graph_opt.passes.prefetch.verify_stages import refuse_rewritten
 from graph_opt.passes.protect_gathers import ExposedRead, exposed_reads
 from graph_opt.passes.report_entries import lookup_outcome, stage_report
 from graph_opt.passes.transfers.pack_transfers import pack_transfers
-from graph_opt.passes.translation import Translation
 from graph_opt.passes.unused_gradients import UnusedGradients, unused_gradients
 from graph_opt.passes.unused_lookups import unused_lookups
 from graph_opt.reporting.outcomes import (
@@ -57,13 +57,13 @@ def async_embedding(state: PassState, options: SessionOptions) -> PassState:
         return state
     joined = joined_inputs(state.view, options.async_embedding.infer_io_stage)
     changed = state.rewritten(joined.rewrite)
-    measured = state.translation.part(Sampling)
+    measured = state.name_map.part(Sampling)
     planner = _Planner(
         changed.view,
         options.async_embedding,
         options,
         joined,
-        state.translation.part(ExactTables),
+        state.name_map.part(ExactTables),
         crossing(measured.regions if measured is not None else ()),
     )
     rewrite = planner.plan()
@@ -71,10 +71,10 @@ def async_embedding(state: PassState, options: SessionOptions) -> PassState:
         return dataclasses.replace(state, report=planner.report(state.report))
     split = dataclasses.replace(
         changed.rewritten(rewrite),
-        translation=planner.translation(state.translation),
+        name_map=planner.name_map(state.name_map),
         report=planner.report(state.report),
     )
-    packing = pack_transfers(split.view, split.translation.not_run, planner.stages[0].name)
+    packing = pack_transfers(split.view, split.name_map.not_run, planner.stages[0].name)
     changes = [
         _PACKED.format(each.tensors, each.dtype, each.source, each.target)
         for each in packing.packed
@@ -161,7 +161,7 @@ class _Planner:
             self._add_stages(region, order, names)
         return Rewrite(tuple(self._nodes), tuple(self._inputs), tuple(self._controls))
 
-    def translation(self, before: Translation) -> Translation:
+    def name_map(self, before: NameMap) -> NameMap:
         """What names stand for after the rewrite."""
         taken = dict(self._taken)
         for tensor, joined in self._joined.aliases.items():

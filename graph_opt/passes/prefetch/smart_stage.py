@@ -18,6 +18,7 @@ from graph_opt.graph.rewrite import Rewrite
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.ops.stage_spec import KIND_PREFETCH, StageSpec
 from graph_opt.passes.io_stages import is_stage
+from graph_opt.passes.name_map import NameMap
 from graph_opt.passes.node_writer import stage_names
 from graph_opt.passes.pass_state import PassState
 from graph_opt.passes.prefetch.boundary import BoundaryFinder
@@ -30,7 +31,6 @@ from graph_opt.passes.prefetch.regions import BatchInputs, joined_inputs
 from graph_opt.passes.prefetch.stage_rewrite import StageRewrite
 from graph_opt.passes.prefetch.verify_stages import refuse_rewritten
 from graph_opt.passes.report_entries import stage_report
-from graph_opt.passes.translation import Translation
 from graph_opt.passes.unused_gradients import unused_gradients
 from graph_opt.reporting.outcomes import StageReport
 from graph_opt.reporting.report import Report
@@ -69,7 +69,7 @@ def smart_stage(state: PassState, options: SessionOptions) -> PassState:
     changed = _leaving(changed.rewritten(rewrite), *planner.reasons)
     return dataclasses.replace(
         changed,
-        translation=planner.translation(changed.translation),
+        name_map=planner.name_map(changed.name_map),
         report=planner.report(changed.report),
     )
 
@@ -107,7 +107,7 @@ class _Planner:
             tuple(edit for each in rewrites for edit in each.controls),
         )
 
-    def translation(self, before: Translation) -> Translation:
+    def name_map(self, before: NameMap) -> NameMap:
         """What names stand for after the rewrite."""
         taken = {**before.taken, **self._taken}
         for tensor, joined in self._joined.aliases.items():

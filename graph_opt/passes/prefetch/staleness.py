@@ -71,12 +71,12 @@ def note_updates(state: PassState, options: SessionOptions) -> PassState:
     kept = tuple(region for region in measured if region is not None)
     if not kept:
         return noted
-    return dataclasses.replace(noted, translation=noted.translation.with_part(Sampling(kept)))
+    return dataclasses.replace(noted, name_map=noted.name_map.with_part(Sampling(kept)))
 
 
 def sample_lookups(state: PassState, options: SessionOptions) -> PassState:
     """Adds what sessions run to sample a step."""
-    found = state.translation.part(Sampling)
+    found = state.name_map.part(Sampling)
     if found is None:
         return state
     sampled: List[SampledStage] = []
@@ -91,14 +91,14 @@ def sample_lookups(state: PassState, options: SessionOptions) -> PassState:
             sampled.append(stage)
     if not sampled:
         return state
-    translation = state.translation.with_part(found._replace(stages=tuple(sampled)))
-    return dataclasses.replace(state, translation=translation)
+    name_map = state.name_map.with_part(found._replace(stages=tuple(sampled)))
+    return dataclasses.replace(state, name_map=name_map)
 
 
 def _regions(
     state: PassState, options: AsyncEmbeddingOptions, fetched: FrozenSet[str]
 ) -> List[MeasuredRegion]:
-    view, exact = state.view, state.translation.part(ExactTables)
+    view, exact = state.view, state.name_map.part(ExactTables)
     if joined_inputs(view, options.infer_io_stage).rewrite:
         return []  # Steps choose among several inputs.
     lookups = find_lookups(view).lookups
@@ -197,7 +197,7 @@ class _Copy:
     def __init__(self, state: PassState, region: MeasuredRegion, options: SessionOptions) -> None:
         assert options.async_embedding is not None
         self._view = state.view
-        self._taken = state.translation.taken
+        self._taken = state.name_map.taken
         self._region = region
         self._bins = _counted_most(options.async_embedding) + 1
         self._reached: FrozenSet[str] = frozenset()

@@ -73,11 +73,11 @@ def exchange_lookups(
     rewritten = state.rewritten(writing.rewrite(exchanges(view, found, staying)))
     forced = unused_gradients(rewritten.view).nodes
     dead = dead_nodes(rewritten.view, writing.replaced.union(forced))
-    translation = rewritten.translation
+    name_map = rewritten.name_map
     return dataclasses.replace(
         rewritten,
-        translation=dataclasses.replace(
-            translation, substitutes={**translation.substitutes, **writing.substitutes}
+        name_map=dataclasses.replace(
+            name_map, substitutes={**name_map.substitutes, **writing.substitutes}
         ),
     ).without(dead)
 

@@ -74,8 +74,8 @@ def shard_tables(state: PassState, options: SessionOptions) -> PassState:
         return _reported(state, plan, wanted, ranks)
     known = [(one.sharded, one.known) for one in plan.chosen if one.sharded is not None]
     sharded = shard_variables(exchanged, known, wanted.memory_budget_bytes)
-    translation = sharded.state.translation.with_part(sharded.variables)
-    done = dataclasses.replace(sharded.state, translation=translation)
+    name_map = sharded.state.name_map.with_part(sharded.variables)
+    done = dataclasses.replace(sharded.state, name_map=name_map)
     warnings = tuple(map(_MADE_WHOLE.format, sharded.made_whole))
     done = done.reporting(warnings=(*done.report.warnings, *warnings))
     if sharded.redrawn:

@@ -72,8 +72,8 @@ def _summed(state: PassState, number: int, options: SessionOptions) -> PassState
     updates = {use.consumer for each in gradients for use in each.uses}
     copies.wait(updates, pulled.edits)
     changed = state.rewritten(pulled.edits.rewrite((*pulled.nodes, *writer.nodes)))
-    before = changed.translation
-    translation = dataclasses.replace(
+    before = changed.name_map
+    name_map = dataclasses.replace(
         before, substitutes={**before.substitutes, **pulled.substitutes}, summed_batches=scope
     )
     joined = sum(each.joined for each in gradients)
@@ -83,7 +83,7 @@ def _summed(state: PassState, number: int, options: SessionOptions) -> PassState
         counted(len(gradients) - joined, "gradient"),
         counted(joined, "tensor"),
     )
-    return dataclasses.replace(changed, translation=translation).reporting(micro_batches=line)
+    return dataclasses.replace(changed, name_map=name_map).reporting(micro_batches=line)
 
 
 def _no_batch(view: GraphView) -> Refusal:

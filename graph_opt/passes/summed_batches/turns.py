@@ -27,10 +27,10 @@ from graph_opt.passes.pass_state import PassState
 
 def take_turns(state: PassState, options: SessionOptions) -> PassState:
     """Makes each batch wait for the gradients of the one before it."""
-    scope, wanted = state.translation.summed_batches, options.micro_batches
+    scope, wanted = state.name_map.summed_batches, options.micro_batches
     if not scope or wanted is None:
         return state
-    ahead = state.translation.not_run.union(state.view.ancestors(stage_puts(state.view)))
+    ahead = state.name_map.not_run.union(state.view.ancestors(stage_puts(state.view)))
     return state.rewritten(_Turns(state.view, scope, wanted.number, ahead).rewrite())
 
 

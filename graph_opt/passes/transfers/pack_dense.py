@@ -47,7 +47,7 @@ def pack_dense(state: PassState, options: SessionOptions) -> PassState:
         return state
     found = dense_transfers(
         state.view,
-        state.translation.not_run,
+        state.name_map.not_run,
         options.pack_dense_max_bytes,
         apart=options.pipeline_dense is not None,
     )

@@ -23,7 +23,7 @@ from graph_opt.passes.fusion.catch_up import rewrite_for_new_readers
 from graph_opt.passes.fusion.deferred import DeferredVariables
 from graph_opt.reporting.warnings_given import warn_once
 from graph_opt.session.features.feature import Feature, Late, StepHooks, Watched
-from graph_opt.session.graph_records import translation_of
+from graph_opt.session.graph_records import name_map_of
 
 # Millions of rows take seconds; a server that is gone may never answer.
 LONGEST_SECONDS = 60.0
@@ -89,7 +89,7 @@ def _tables_left_behind(session: Any) -> Optional[DeferredVariables]:
     """The deferred tables of a session if they outlive it."""
     if is_direct_session(session):
         return None
-    return translation_of(session.graph).part(DeferredVariables)
+    return name_map_of(session.graph).part(DeferredVariables)
 
 
 def _target(session: Any) -> str:

@@ -1,6 +1,6 @@
 """What a pass may ask of whoever runs its graph: names, hooks of sessions, and later nodes.
 
-A feature begins with what its pass leaves in the `Translation` (`Translation.part`). `FetchMap`
+A feature begins with what its pass leaves in the `NameMap` (`NameMap.part`). `FetchMap`
 asks it for names, sessions call its hooks, and `late_nodes` has it rewrite what a graph gets
 afterwards. None of these knows a feature; `features/listed.py` lists them.
 """
@@ -43,7 +43,7 @@ class Late(NamedTuple):
 
     Attributes:
       rewrite: It moves only edges into new nodes.
-      part: What the feature's part of the translation is from then on.
+      part: What the feature's part of the name map is from then on.
     """
 
     rewrite: Rewrite
@@ -51,7 +51,7 @@ class Late(NamedTuple):
 
 
 class Feature:
-    """What one part of a translation means to those who run the graph.
+    """What one part of a name map means to those who run the graph.
 
     One object knows the names of one graph, for one session.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Iterator, List, Tuple, Type
 
-from graph_opt.passes.translation import Translation
+from graph_opt.passes.name_map import NameMap
 from graph_opt.session.features.deferred_rows import DeferredRows
 from graph_opt.session.features.exact_rows import ExactRows
 from graph_opt.session.features.feature import Feature, StepHooks
@@ -23,10 +23,10 @@ FEATURES: Tuple[Type[Feature], ...] = (
 )
 
 
-def features_in(translation: Translation) -> Iterator[Tuple[Type[Feature], Any]]:
+def features_in(name_map: NameMap) -> Iterator[Tuple[Type[Feature], Any]]:
     """The features of a graph, with what each knows of it."""
     for feature in FEATURES:
-        part = translation.part(feature.part_type)
+        part = name_map.part(feature.part_type)
         if part is not None:
             yield feature, part
 
@@ -46,7 +46,7 @@ class SessionHooks:
     def __iter__(self) -> Iterator[StepHooks]:
         return (hooks for _, hooks in self._hooks)
 
-    def learn_graph(self, translation: Translation) -> None:
+    def learn_graph(self, name_map: NameMap) -> None:
         """Called when the session's graph has been rewritten, or has grown."""
         for feature, hooks in self._hooks:
-            hooks.learn_graph(translation.part(feature.part_type))
+            hooks.learn_graph(name_map.part(feature.part_type))

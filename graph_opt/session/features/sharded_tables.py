@@ -18,7 +18,7 @@ from graph_opt.graph.view import GraphView
 from graph_opt.passes.shard_tables.shard_variables import shard_late_nodes
 from graph_opt.passes.shard_tables.sharded_variables import ShardedVariable, ShardedVariables
 from graph_opt.session.features.feature import Feature, Late, Watched
-from graph_opt.session.graph_records import translation_of
+from graph_opt.session.graph_records import name_map_of
 from graph_opt.sharding.guard import guard_graph
 from graph_opt.sharding.keyed_rows import ShardedRows
 from graph_opt.sharding.table_savers import save_whole_tables, whole_value
@@ -158,7 +158,7 @@ def _note_sharded(graph: Any, part: ShardedVariables) -> None:
 
 def sharded_values(graph: Any) -> Mapping[str, str]:
     """The names of sharded variables, by the tensors with the part that this rank has."""
-    part = translation_of(graph).part(ShardedVariables)
+    part = name_map_of(graph).part(ShardedVariables)
     return {} if part is None else part.values
 
 

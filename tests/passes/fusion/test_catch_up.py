@@ -74,7 +74,7 @@ def test_a_fused_lookup_waits_for_the_rows_of_its_ids(resource: bool, shards: in
 def test_other_ways_to_update_catch_nothing_up(adam: str) -> None:
     trained()
     made, view = planned(models.config(adam=adam))
-    assert made.translation.part(DeferredVariables) is None
+    assert made.name_map.part(DeferredVariables) is None
     assert not any("CatchUp" in op for op in view.ops())
 
 
@@ -118,7 +118,7 @@ def test_fetches_of_a_reference_are_translated() -> None:
     with tf.control_dependencies([tf.no_op("before")]):
         later = tf.identity(table, name="later")
     made, view = planned()
-    deferred = made.translation.part(DeferredVariables)
+    deferred = made.name_map.part(DeferredVariables)
     assert deferred is not None and view.controls(deferred.catch_up_all)
     names = deferred.current_values
     assert set(names) == {
@@ -255,7 +255,7 @@ def test_readers_that_are_added_later_wait_as_well(resource: bool) -> None:
     grown = tf.get_default_graph().as_graph_def(add_shapes=True)
     added = {node.name for node in grown.node} - known
     running = apply_to_graph_def(grown, *made.rewrites)
-    deferred = made.translation.part(DeferredVariables)
+    deferred = made.name_map.part(DeferredVariables)
     assert deferred is not None
     rewrite, fetches = rewrite_for_new_readers(GraphView(running), deferred, added)
     assert rewrite.edited <= added

@@ -150,7 +150,7 @@ def test_tables_of_several_servers_have_an_op_of_the_worker_in_common() -> None:
     servers = ["/job:ps/task:{}/device:CPU:0".format(number) for number in range(2)]
     found = planned(servers_with_ops=frozenset(servers))
     (group,) = found.plan.lookups
-    assert found.lookups == ["a b"] and list(group.placement.tasks_needing_ops) == servers
+    assert found.lookups == ["a b"] and list(group.kind.tasks_needing_ops) == servers
 
 
 def test_a_lookup_that_depends_on_another_is_apart_but_not_its_update() -> None:

@@ -99,7 +99,7 @@ def test_without_one_missed_only_one_is() -> None:
 def test_the_user_s_own_update_stays_for_steps_that_do_not_train() -> None:
     passed = pipelined()
     update = "GradientDescent/update_w/ResourceApplyGradientDescent"
-    names = passed.translation.part(PipelinedNames)
+    names = passed.name_map.part(PipelinedNames)
     assert names is not None and names.updates == {update}
     assert names.ends == {"GradientDescent": (names.push,)}
     before, after = (
@@ -110,7 +110,7 @@ def test_the_user_s_own_update_stays_for_steps_that_do_not_train() -> None:
 
 
 def test_steps_are_counted_where_they_are_run() -> None:
-    names = pipelined(step=True).translation.part(PipelinedNames)
+    names = pipelined(step=True).name_map.part(PipelinedNames)
     assert names is not None
     assert list(names.counters) == ["global_step"]
     assert all(text.startswith("pipeline_dense/") for text in names.counts.values())

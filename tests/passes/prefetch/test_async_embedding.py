@@ -63,12 +63,12 @@ def test_a_lookup_before_and_after() -> None:
         + A/Take = Take()
         + A/fetch_guard = Assert(A/fetch_guard/condition, A/fetch_guard/message)
     """)
-    assert passed.translation.taken == {
+    assert passed.name_map.taken == {
         "IteratorGetNext:0": "async_embedding/TensorBufferTake:0",
         "embedding_lookup/Identity:0": "async_embedding/TensorBufferTake:1",
     }
     hidden = {"embedding_lookup", "embedding_lookup/Identity", "IteratorGetNext"}
-    assert passed.translation.prefetched == hidden
+    assert passed.name_map.prefetched == hidden
 
 
 def test_behind_a_stage_of_the_script_no_other_is_inserted() -> None:

@@ -50,7 +50,7 @@ def test_each_input_has_a_stage_and_main_takes_from_one() -> None:
         + B/Put = Put(io1/Take, B/emb/Identity)
         + B/Take = Take(^A/choice/Identity_1)
     """)
-    assert passed.translation.taken["IteratorGetNext:0"] == "async_embedding/choice/Merge_0:0"
+    assert passed.name_map.taken["IteratorGetNext:0"] == "async_embedding/choice/Merge_0:0"
     assert len(passed.report.stages) == 2
 
 

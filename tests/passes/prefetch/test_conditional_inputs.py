@@ -233,7 +233,7 @@ def test_stages_are_called_by_the_value_of_the_condition(functions: bool) -> Non
 
 
 def test_a_fetched_batch_is_the_one_that_main_took() -> None:
-    taken = ahead(shifted, functions=False).translation.taken
+    taken = ahead(shifted, functions=False).name_map.taken
     assert taken["cond/Merge:0"] == "async_embedding/choice/Merge_0:0"
 
 

@@ -49,7 +49,7 @@ def noted(*lookups: Build, made: Any = None, servers: int = 0, name: str = "note
 
 def told(passed: Passed) -> Sampling:
     """What can be told, and how."""
-    part = passed.translation.part(Sampling)
+    part = passed.name_map.part(Sampling)
     assert part is not None
     return part
 
@@ -133,7 +133,7 @@ def test_rows_that_nothing_updates_are_never_old() -> None:
         return [tf.nn.embedding_lookup(rows, inputs["one"]) * weights]
 
     passed = noted(frozen)
-    assert passed.drawn() == [] and passed.translation.part(Sampling) is None
+    assert passed.drawn() == [] and passed.name_map.part(Sampling) is None
 
 
 def test_tables_that_are_refreshed_are_not_measured() -> None:

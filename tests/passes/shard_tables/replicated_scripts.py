@@ -192,7 +192,7 @@ def _run(
     steps: int,
     state: Optional[PassState],
 ) -> Trained:
-    deferred = None if state is None else state.translation.part(DeferredVariables)
+    deferred = None if state is None else state.name_map.part(DeferredVariables)
     last = [] if deferred is None else [deferred.catch_up_all]
     ends = [*of.fetches, *last]
     runnable = _within_process(_of_steps(of, graph_def, values, ends), transport)

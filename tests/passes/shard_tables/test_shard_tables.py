@@ -119,7 +119,7 @@ def test_through_horovod_messages_are_its_own() -> None:
 )
 def test_without_other_ranks_the_graph_stays(ranks: Optional[Ranks], reason: str) -> None:
     passed = sharded(script(), ranks)
-    assert passed.drawn() == [] and passed.translation.part(ShardedVariables) is None
+    assert passed.drawn() == [] and passed.name_map.part(ShardedVariables) is None
     assert reason in passed.report.left_alone[0]
 
 
@@ -189,7 +189,7 @@ def test_one_table_that_stays_whole_does_not_hold_back_another() -> None:
 
 
 def test_savers_and_fetches_are_told_the_sharded_variables() -> None:
-    found = sharded(script()).translation.part(ShardedVariables)
+    found = sharded(script()).name_map.part(ShardedVariables)
     assert found is not None
     assert [each.name for each in found.variables] == ["table", "table/Adagrad"]
     assert found.values["table:0"] == "table"

@@ -117,9 +117,9 @@ def _with_exact_rows(state: PassState, asked: Asked, lookups: Sequence[Lookup]) 
     step, side_targets = tell_followers(state.view, exact.followers)
     state = state.rewritten(step)
     exact = dataclasses.replace(exact, side_targets={**exact.side_targets, **side_targets})
-    substitutes = _substitutes(state.translation.substitutes, replaced)
-    translation = dataclasses.replace(state.translation, substitutes=substitutes)
-    state = dataclasses.replace(state, translation=translation.with_part(exact))
+    substitutes = _substitutes(state.name_map.substitutes, replaced)
+    name_map = dataclasses.replace(state.name_map, substitutes=substitutes)
+    state = dataclasses.replace(state, name_map=name_map.with_part(exact))
     lines = [text.format(counted(count, "lookup")) for text, count in changes]
     return state.reporting(*lines) if lines else state
 

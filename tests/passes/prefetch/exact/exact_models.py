@@ -75,7 +75,7 @@ def limited(**updates: int) -> Any:
 
 def told(passed: Passed) -> ExactTables:
     """What the pass tells of exact rows."""
-    exact_tables = passed.translation.part(ExactTables)
+    exact_tables = passed.name_map.part(ExactTables)
     assert exact_tables is not None
     return exact_tables
 

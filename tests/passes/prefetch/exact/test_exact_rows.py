@@ -83,7 +83,7 @@ def test_what_waited_for_the_lookup_waits_for_its_rows_as_they_are_now() -> None
 
 def test_a_fetched_result_is_the_one_that_is_refreshed() -> None:
     passed = exact(bags())
-    (name, to) = list(passed.translation.substitutes.items())[-1]
+    (name, to) = list(passed.name_map.substitutes.items())[-1]
     assert name == "embedding_lookup/Reshape_2:0" or name.startswith("table_lookup")
     assert to == "exact_rows/group_embedding/lookup_0/pooled/pooled:0"
     assert passed.report.changes[-1] == (

@@ -76,7 +76,7 @@ def test_owners_send_what_has_changed_in_a_message_of_main() -> None:
 def test_layers_read_what_is_refreshed() -> None:
     passed = exact(exchanged)
     fresh = SCOPE + "pooled"
-    assert passed.translation.substitutes == {"graph_opt/ExchangeCombine:0": fresh + ":0"}
+    assert passed.name_map.substitutes == {"graph_opt/ExchangeCombine:0": fresh + ":0"}
     assert passed.moved() == [
         "Sum:0 graph_opt/ExchangeCombine -> " + fresh,
         "gradients/Sum_grad/Shape:0 graph_opt/ExchangeCombine -> " + fresh,

@@ -1,4 +1,4 @@
-"""What the placement of tables determines about a group's ops; see `placements/` for each kind.
+"""What the kind of its tables determines about a group's ops.
 
 forward    ids ──> write_lookup ──> pooled rows             on the worker
 backward   gradients of pooled rows ──> write_update        wherever the tables are
@@ -19,12 +19,12 @@ from graph_opt.passes.fusion.row_gradients import write_rows_of_gradient
 from graph_opt.rules.gradients.rows import Slices
 from graph_opt.rules.optimizers.sparse_update import SparseUpdate
 
-_Own = TypeVar("_Own", bound="Placement")
+_Own = TypeVar("_Own", bound="FusedKind")
 
 
 @dataclasses.dataclass(frozen=True)
-class Placement(abc.ABC):
-    """Where the tables of a group are in relation to their reader, and thus what its ops look like.
+class FusedKind(abc.ABC):
+    """Where the tables of a group are, seen from their reader, and thus what its ops look like.
 
     Attributes:
       worker: The device that ids come from and pooled rows go to.
@@ -35,11 +35,11 @@ class Placement(abc.ABC):
     @classmethod
     @abc.abstractmethod
     def of(cls: Type[_Own], view: GraphView, candidate: Candidate) -> Optional[_Own]:
-        """The placement of a lookup, or None if it is of another kind."""
+        """What fuses a lookup with others, or None if its tables are of another kind."""
 
     @abc.abstractmethod
     def group_key(self, table_dtype: int) -> Hashable:
-        """Lookups whose placements have equal keys may become one op; so may updates.
+        """Lookups with equal keys may become one op; so may updates.
 
         Args:
           table_dtype: DataType number of the lookup's table.
@@ -56,7 +56,7 @@ class Placement(abc.ABC):
         return False
 
     def joined_with(self: _Own, others: Sequence[_Own]) -> _Own:
-        """The placement of a group whose first lookup has this one; all have equal keys."""
+        """What fuses a group whose first lookup has this; all have equal keys."""
         del others
         return self
 

@@ -1,4 +1,4 @@
-"""A placement that is added to the list is all that the pass needs to know of it."""
+"""A kind that is added to the list is all that the pass needs to know of it."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ import pytest
 from graph_opt.compat import tf
 from graph_opt.graph.view import GraphView
 from graph_opt.passes.fusion.candidates import Candidate
-from graph_opt.passes.fusion.placements import choice
-from graph_opt.passes.fusion.placements.local import Local
+from graph_opt.passes.fusion.kinds import choice
+from graph_opt.passes.fusion.kinds.local import FusedLocal
 from graph_opt.passes.optimize import optimize_graph_def
 from graph_opt.passes.table_kinds import KINDS
 from tests.passes import fused_models as models
 
 
 @dataclasses.dataclass(frozen=True)
-class Apart(Local):
+class Apart(FusedLocal):
     """Tables that a name sets apart, as if they were somewhere else."""
 
     @classmethod
     def of(cls, view: GraphView, candidate: Candidate) -> Optional[Apart]:
         """Those whose names begin with `apart`."""
-        found = Local.of(view, candidate)
+        found = FusedLocal.of(view, candidate)
         if found is None or not candidate.tables[0].startswith("apart"):
             return None
         return cls(found.worker, found.tables)
 
     def group_key(self, table_dtype: int) -> Hashable:
-        """No other placement has this key."""
+        """No other kind has this key."""
         return Apart, self.tables
 
 
-APART = dataclasses.replace(KINDS[-1], name="apart", placement=Apart)
+APART = dataclasses.replace(KINDS[-1], name="apart", fused=Apart)
 
 
 def four_tables(inputs: Any) -> List[Any]:
-    """Lookups of two tables of each placement."""
+    """Lookups of two tables of each kind."""
     sparse = tf.sparse.from_dense(inputs["ids"])
     names = ("apart_1", "here_1", "apart_2", "here_2")
     return [
@@ -47,7 +47,7 @@ def four_tables(inputs: Any) -> List[Any]:
     ]
 
 
-def test_a_third_placement_has_ops_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_third_kind_has_ops_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     stock = models.train(four_tables, "adagrad")
     monkeypatch.setattr(choice, "KINDS", (APART, *KINDS))
     fused = models.train(four_tables, "adagrad", models.config())
@@ -60,7 +60,7 @@ def test_a_third_placement_has_ops_of_its_own(monkeypatch: pytest.MonkeyPatch) -
     assert losses < 1e-5 and variables < 1e-5
 
 
-def test_a_third_placement_catches_up_rows_as_it_looks_them_up(
+def test_a_third_kind_catches_up_rows_as_it_looks_them_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(choice, "KINDS", (APART, *KINDS))

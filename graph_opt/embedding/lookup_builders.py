@@ -1,4 +1,4 @@
-"""Where tables are when a model is built, and the lookups that are built for them there."""
+"""Builds the lookups of a group, as where its tables are requires."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from graph_opt.ops.stock_lookup import LookupIds, lookup_separately
 _LOCAL_JOB = "localhost"
 
 
-class PlacedLookup(NamedTuple):
+class GroupedLookup(NamedTuple):
     """One lookup of a group.
 
     Attributes:
@@ -51,8 +51,8 @@ class PlacedLookup(NamedTuple):
     default_id: Optional[int]
 
 
-class Placement(abc.ABC):
-    """Where a table is, relative to the ids that are looked up in it.
+class LookupBuilder(abc.ABC):
+    """Builds lookups of tables that are in one kind of place, seen from the ids.
 
     Attributes:
       is_grouped: Whether one op looks up several tables.
@@ -63,7 +63,7 @@ class Placement(abc.ABC):
     @staticmethod
     @abc.abstractmethod
     def includes(table_devices: Set[str], ids_device: str) -> bool:
-        """Whether a table has this placement.
+        """Whether this builds lookups of a table.
 
         Args:
           table_devices: Device strings of the table's parts.
@@ -78,7 +78,7 @@ class Placement(abc.ABC):
     @staticmethod
     @abc.abstractmethod
     def look_up(
-        lookups: Sequence[PlacedLookup], partition_strategy: str, safe: bool
+        lookups: Sequence[GroupedLookup], partition_strategy: str, safe: bool
     ) -> List[tf.Tensor]:
         """Builds lookups and returns one result for each.
 
@@ -89,14 +89,14 @@ class Placement(abc.ABC):
         """
 
 
-class OneDevice(Placement):
+class OneDevice(LookupBuilder):
     """The table is on one device of the task of its ids: one op looks up the device's tables."""
 
     is_grouped = True
 
     @staticmethod
     def includes(table_devices: Set[str], ids_device: str) -> bool:
-        """See `Placement`.
+        """See `LookupBuilder`.
 
         Example:
           >>> OneDevice.includes({"/job:ps/task:0"}, "/job:worker/task:0")
@@ -116,18 +116,18 @@ class OneDevice(Placement):
 
     @staticmethod
     def group_key(table: Table) -> Hashable:
-        """See `Placement`."""
+        """See `LookupBuilder`."""
         return next(iter(table.devices)), table.shards[0].dtype == tf.resource
 
     @staticmethod
     def look_up(
-        lookups: Sequence[PlacedLookup], partition_strategy: str, safe: bool
+        lookups: Sequence[GroupedLookup], partition_strategy: str, safe: bool
     ) -> List[tf.Tensor]:
-        """See `Placement`."""
+        """See `LookupBuilder`."""
         return _look_up_together(lookups, partition_strategy, safe)
 
 
-class SeveralDevices(Placement):
+class SeveralDevices(LookupBuilder):
     """The table is on another task than its ids, or its parts are on several devices.
 
     A group would send the ids and results of each lookup separately, whereas `do_group_embedding`
@@ -138,19 +138,19 @@ class SeveralDevices(Placement):
 
     @staticmethod
     def includes(table_devices: Set[str], ids_device: str) -> bool:
-        """See `Placement`."""
+        """See `LookupBuilder`."""
         return not OneDevice.includes(table_devices, ids_device)
 
     @staticmethod
     def group_key(table: Table) -> Hashable:
-        """See `Placement`."""
+        """See `LookupBuilder`."""
         return table.key
 
     @staticmethod
     def look_up(
-        lookups: Sequence[PlacedLookup], partition_strategy: str, safe: bool
+        lookups: Sequence[GroupedLookup], partition_strategy: str, safe: bool
     ) -> List[tf.Tensor]:
-        """See `Placement`."""
+        """See `LookupBuilder`."""
         return [
             lookup_separately(
                 lookup.table.parts,
@@ -173,38 +173,38 @@ class AmongRanks(SeveralDevices):
         return False
 
 
-PLACEMENTS: Tuple[Type[Placement], ...] = (OneDevice, SeveralDevices)
+BUILDERS: Tuple[Type[LookupBuilder], ...] = (OneDevice, SeveralDevices)
 
 
-def placement_of(
-    table_devices: Set[str], ids_device: str, own: Optional[Type[Placement]] = None
-) -> Type[Placement]:
-    """The placement of a table.
+def builder_of(
+    table_devices: Set[str], ids_device: str, own: Optional[Type[LookupBuilder]] = None
+) -> Type[LookupBuilder]:
+    """What builds lookups of a table.
 
     Args:
-      table_devices: As for `Placement.includes`.
-      ids_device: As for `Placement.includes`.
-      own: That of `own_placement`.
+      table_devices: As for `LookupBuilder.includes`.
+      ids_device: As for `LookupBuilder.includes`.
+      own: That of `own_builder`.
     """
     if own is not None:
         return own
-    return next(kind for kind in PLACEMENTS if kind.includes(table_devices, ids_device))
+    return next(one for one in BUILDERS if one.includes(table_devices, ids_device))
 
 
-def own_placement(table: Any) -> Optional[Type[Placement]]:
-    """The placement that a table has on whatever devices; None for most.
+def own_builder(table: Any) -> Optional[Type[LookupBuilder]]:
+    """What builds lookups of a table on whatever devices; None for most.
 
     Args:
       table: As in `params` of `group_embedding_lookup_sparse`. A variable may have an attribute
-        `group_placement`; other variables may have been marked.
+        `lookup_builder`; other variables may have been marked.
     """
     first = next(iter(table_parts(table)), None)
-    own: Optional[Type[Placement]] = getattr(first, "group_placement", None)
+    own: Optional[Type[LookupBuilder]] = getattr(first, "lookup_builder", None)
     return AmongRanks if own is None and is_to_be_sharded(table) else own
 
 
 def _look_up_together(
-    lookups: Sequence[PlacedLookup], partition_strategy: str, safe: bool
+    lookups: Sequence[GroupedLookup], partition_strategy: str, safe: bool
 ) -> List[tf.Tensor]:
     tables: Dict[Tuple[str, ...], Table] = {}
     for lookup in lookups:

@@ -29,7 +29,7 @@ from graph_opt.passes.fusion.group_nodes import (
     GroupOp,
     colocated,
 )
-from graph_opt.passes.fusion.placement import Placement
+from graph_opt.passes.fusion.kinds.kind import FusedKind
 from graph_opt.passes.fusion.update_arguments import update_arguments
 from graph_opt.passes.node_writer import NodeWriter
 from graph_opt.passes.tasks import task_of
@@ -47,7 +47,7 @@ class _Server(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class ParameterServers(Placement):
+class FusedOnServers(FusedKind):
     """All tables of a group are on tasks other than their reader's.
 
     Attributes:
@@ -57,8 +57,8 @@ class ParameterServers(Placement):
     servers: Tuple[str, ...]
 
     @classmethod
-    def of(cls, view: GraphView, candidate: Candidate) -> Optional[ParameterServers]:
-        """See `Placement`."""
+    def of(cls, view: GraphView, candidate: Candidate) -> Optional[FusedOnServers]:
+        """See `FusedKind`."""
         worker = view.device(candidate.lookup.output.node)
         home = task_of(worker)
         tasks = dict.fromkeys(task_of(table.device) for table in candidate.lookup.tables)
@@ -69,7 +69,7 @@ class ParameterServers(Placement):
 
     def group_key(self, table_dtype: int) -> Hashable:
         """One worker and one dtype, since rows of all tables form one tensor; any servers."""
-        return ParameterServers, self.worker, table_dtype
+        return FusedOnServers, self.worker, table_dtype
 
     @property
     def tasks_needing_ops(self) -> Tuple[str, ...]:
@@ -78,18 +78,18 @@ class ParameterServers(Placement):
 
     @property
     def takes_own_powers(self) -> bool:
-        """See `Placement`."""
+        """See `FusedKind`."""
         return True
 
-    def joined_with(self, others: Sequence[ParameterServers]) -> ParameterServers:
-        """See `Placement`."""
+    def joined_with(self, others: Sequence[FusedOnServers]) -> FusedOnServers:
+        """See `FusedKind`."""
         servers = dict.fromkeys(server for each in (self, *others) for server in each.servers)
         return dataclasses.replace(self, servers=tuple(servers))
 
     def write_lookup(
         self, nodes: GroupNodes, members: Sequence[Member], columns: Optional[Columns]
     ) -> Call:
-        """See `Placement`."""
+        """See `FusedKind`."""
         table = members[0].candidate.lookup.tables[0]
         worker = nodes.writer("lookup", self.worker)
         shared = nodes.group_op(members, self.worker, columns)
@@ -127,7 +127,7 @@ class ParameterServers(Placement):
         )
 
     def write_catch_up(self, nodes: GroupNodes, members: Sequence[Member], lookup: Call) -> None:
-        """See `Placement`."""
+        """See `FusedKind`."""
         for name in lookup.node.input[: lookup.node.attr["num_servers"].i]:
             _catch_up(nodes, nodes.named(name))
 
@@ -139,7 +139,7 @@ class ParameterServers(Placement):
         controls: Sequence[str],
         columns: Optional[Columns],
     ) -> Dict[str, str]:
-        """See `Placement`."""
+        """See `FusedKind`."""
         worker = nodes.writer("update", self.worker)
         shared = nodes.group_op(members, self.worker, columns, of_gradients=True)
         servers = _servers(shared)

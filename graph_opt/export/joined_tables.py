@@ -56,7 +56,7 @@ class VariablePart(NamedTuple):
         )
 
 
-class WholeTables(NamedTuple):
+class JoinedTables(NamedTuple):
     """An exported graph.
 
     Attributes:
@@ -68,7 +68,7 @@ class WholeTables(NamedTuple):
     parts: List[VariablePart]
 
 
-def whole_tables(graph_def: Any, outputs: Sequence[str]) -> WholeTables:
+def joined_tables(graph_def: Any, outputs: Sequence[str]) -> JoinedTables:
     """The graph that computes some outputs from whole tables.
 
     Args:
@@ -80,7 +80,7 @@ def whole_tables(graph_def: Any, outputs: Sequence[str]) -> WholeTables:
         come and go, or an exchange is in a function.
 
     Example:
-      >>> exported = whole_tables(graph.as_graph_def(), ["scores"])
+      >>> exported = joined_tables(graph.as_graph_def(), ["scores"])
     """
     nodes = {node.name: node for node in graph_def.node}
     parts: Dict[str, VariablePart] = {}
@@ -103,7 +103,7 @@ def whole_tables(graph_def: Any, outputs: Sequence[str]) -> WholeTables:
     for node in replaced.node:
         for attribute in (_COLOCATION, _GRADIENT):
             node.attr.pop(attribute, None)
-    return WholeTables(replaced, [*of_tables, *others])
+    return JoinedTables(replaced, [*of_tables, *others])
 
 
 def _tables_by_key(node: Any, nodes: Dict[str, Any]) -> List[str]:

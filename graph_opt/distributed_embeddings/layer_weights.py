@@ -14,7 +14,7 @@ from graph_opt.sharding.transport import Transport
 MOST_ELEMENTS_AT_ONCE = 134217728
 
 
-class WholeTables:
+class LayerWeights:
     """Reads and writes the tables of a layer as whole ones, in blocks.
 
     Attributes:

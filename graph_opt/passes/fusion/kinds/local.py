@@ -11,7 +11,7 @@ from graph_opt.passes.fusion.candidates import Candidate, Member
 from graph_opt.passes.fusion.deferred import Need, ShardInputs, needs_of
 from graph_opt.passes.fusion.dynamic_rows import write_dynamic_rows
 from graph_opt.passes.fusion.group_nodes import Columns, GroupNodes, colocated
-from graph_opt.passes.fusion.placement import Placement
+from graph_opt.passes.fusion.kinds.kind import FusedKind
 from graph_opt.passes.fusion.update_arguments import update_arguments
 from graph_opt.passes.tasks import runs_on_cpu, task_of
 from graph_opt.rules.optimizers.sparse_update import SparseUpdate
@@ -20,7 +20,7 @@ _OWN = "/job:localhost/"
 
 
 @dataclasses.dataclass(frozen=True)
-class Local(Placement):
+class FusedLocal(FusedKind):
     """All tables of a group are on one device.
 
     Attributes:
@@ -30,8 +30,8 @@ class Local(Placement):
     tables: str
 
     @classmethod
-    def of(cls, view: GraphView, candidate: Candidate) -> Optional[Local]:
-        """See `Placement`."""
+    def of(cls, view: GraphView, candidate: Candidate) -> Optional[FusedLocal]:
+        """See `FusedKind`."""
         devices = {table.device for table in candidate.lookup.tables}
         if len(devices) > 1:
             return None
@@ -50,13 +50,13 @@ class Local(Placement):
 
     @property
     def takes_own_powers(self) -> bool:
-        """See `Placement`: CPUs do."""
+        """See `FusedKind`: CPUs do."""
         return runs_on_cpu(self.tables)
 
     def write_lookup(
         self, nodes: GroupNodes, members: Sequence[Member], columns: Optional[Columns]
     ) -> Call:
-        """See `Placement`."""
+        """See `FusedKind`."""
         write_dynamic_rows(nodes, members, self.tables)
         shared = nodes.group_op(members, self.tables, columns)
         is_resource = members[0].candidate.lookup.tables[0].is_resource
@@ -71,7 +71,7 @@ class Local(Placement):
         )
 
     def write_catch_up(self, nodes: GroupNodes, members: Sequence[Member], lookup: Call) -> None:
-        """See `Placement`."""
+        """See `FusedKind`."""
         for need, late in _by_need(nodes, members).items():
             shared = nodes.group_op(late, self.tables)
             shards = ShardInputs(shared.shards, nodes.deferred, need)
@@ -93,7 +93,7 @@ class Local(Placement):
         controls: Sequence[str],
         columns: Optional[Columns],
     ) -> Dict[str, str]:
-        """See `Placement`."""
+        """See `FusedKind`."""
         write_dynamic_rows(nodes, members, self.tables)
         shared = nodes.group_op(members, self.tables, columns, of_gradients=True)
         is_resource = members[0].candidate.lookup.tables[0].is_resource

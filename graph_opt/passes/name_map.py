@@ -9,7 +9,7 @@ _Part = TypeVar("_Part")
 
 
 @dataclasses.dataclass(frozen=True)
-class Translation:
+class NameMap:
     """What passes tell each other and the session about the nodes of the user's graph.
 
     A tensor's substitute may itself be in `taken`, so look in `substitutes` first.
@@ -43,14 +43,14 @@ class Translation:
         """What a pass has to tell by an object of this class; None if it has nothing to tell."""
         return next((part for part in self.parts if isinstance(part, kind)), None)
 
-    def with_part(self, part: Any) -> Translation:
-        """The same translation with a part, in place of another one of its class."""
+    def with_part(self, part: Any) -> NameMap:
+        """The same map with a part, in place of another one of its class."""
         others = [each for each in self.parts if not isinstance(each, type(part))]
         return dataclasses.replace(self, parts=(*others, part))
 
-    def with_dead(self, dead: AbstractSet[str]) -> Translation:
-        """The same translation with more nodes that no step runs."""
+    def with_dead(self, dead: AbstractSet[str]) -> NameMap:
+        """The same map with more nodes that no step runs."""
         return dataclasses.replace(self, dead=self.dead.union(dead))
 
 
-UNCHANGED = Translation()
+UNCHANGED = NameMap()

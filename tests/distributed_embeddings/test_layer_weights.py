@@ -15,8 +15,8 @@ from tensorflow.python.eager import context
 
 from graph_opt.compat import tf
 from graph_opt.compat.resource_variables import ResourceVariable
+from graph_opt.distributed_embeddings.layer_weights import LayerWeights
 from graph_opt.distributed_embeddings.placed_tables import PlacedColumns, PlacedTable
-from graph_opt.distributed_embeddings.whole_tables import WholeTables
 from graph_opt.sharding.in_process import run_ranks
 from graph_opt.sharding.placement import DivRows, ModRows, ReplicatedRows, RowsOnRank, RowsRule
 from graph_opt.sharding.transport import OneRank, Transport
@@ -25,7 +25,7 @@ from tests.quick_cases import slow_but
 SHAPES = ((11, 4), (7, 5), (9, 4), (5, 3), (8, 2))
 
 
-class Tables(WholeTables):
+class Tables(LayerWeights):
     """Rows, columns, one rank, every rank, and rows by remainder; two tables share a variable."""
 
     def __init__(self, transport: Transport, is_built: bool = True) -> None:

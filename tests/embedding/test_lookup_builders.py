@@ -9,7 +9,7 @@ import pytest
 
 from graph_opt.compat import tf
 from graph_opt.embedding.group_lookup import LookupRequest, lookup_group
-from graph_opt.embedding.placements import OneDevice, placement_of
+from graph_opt.embedding.lookup_builders import OneDevice, builder_of
 from graph_opt.session.graph_records import report_of
 from graph_opt.session.session import Session
 from tests.passes import fused_models as models
@@ -101,4 +101,4 @@ def test_training_ends_at_once_where_the_ops_are_required(cluster: Any) -> None:
     ],
 )
 def test_which_tables_are_looked_up_separately(table: Set[str], ids: str, separate: bool) -> None:
-    assert (placement_of(table, ids) is not OneDevice) == separate
+    assert (builder_of(table, ids) is not OneDevice) == separate

@@ -1,0 +1,1 @@
+"""The kinds of tables for which lookups can be fused."""

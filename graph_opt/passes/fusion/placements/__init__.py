@@ -1,1 +1,0 @@
-"""The placements of tables for which lookups can be fused."""
