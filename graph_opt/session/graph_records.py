@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import weakref
-from typing import Any, MutableMapping, NamedTuple, Optional
+from typing import Any, List, MutableMapping, NamedTuple, Optional
 
 from graph_opt.compat import tf
 from graph_opt.config.options import SessionOptions
@@ -42,6 +42,7 @@ class _Latest:
 
 _latest = _Latest()
 _records: MutableMapping[Any, GraphRecord] = weakref.WeakKeyDictionary()
+_stopped: List[SessionOptions] = []
 
 
 def note_rewritten(graph: Any, name_map: NameMap, report: Report, asked: SessionOptions) -> None:
@@ -52,6 +53,19 @@ def note_rewritten(graph: Any, name_map: NameMap, report: Report, asked: Session
 def note_grown(graph: Any, name_map: NameMap) -> None:
     """Records what the names of a rewritten graph stand for after it has grown."""
     _records[graph] = _records[graph]._replace(name_map=name_map)
+
+
+def note_stopped(graph: Any) -> None:
+    """Records that all steps of a rewritten graph run what its user built from now on."""
+    record = _records[graph]
+    note_grown(graph, dataclasses.replace(record.name_map, is_stopped=True))
+    if record.asked not in _stopped:
+        _stopped.append(record.asked)
+
+
+def was_stopped(asked: SessionOptions) -> bool:
+    """Whether this process has stopped a graph of these options, even one that is gone."""
+    return asked in _stopped
 
 
 def note_unchanged(graph: Any, report: Report, asked: SessionOptions, final: bool = False) -> None:

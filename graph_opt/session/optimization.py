@@ -21,7 +21,7 @@ from graph_opt.embedding.marked_tables import marked_tables
 from graph_opt.reporting.report import Report
 from graph_opt.reporting.warnings_given import warn_once
 from graph_opt.runtime.stages import stages_of
-from graph_opt.session.graph_records import is_settled, was_rewritten_differently
+from graph_opt.session.graph_records import is_settled, was_rewritten_differently, was_stopped
 from graph_opt.session.live import OptimizationRequest, optimize_live_graph
 
 _NOT_PREFETCHED = (
@@ -34,6 +34,10 @@ _NOT_FUSED = (
 )
 _NO_MICRO_BATCHES = "the graph trains nothing, so its batches are not divided"
 _NOT_DIVIDED = "the graph trains nothing, so its tables stay whole"
+_STOPPED = (
+    "the graph trains nothing, so its steps are not compared, and a training step with the same "
+    "options was not TensorFlow's: nothing is rewritten"
+)
 _REWRITTEN_BEFORE = "the graph was rewritten before: its stages run as they are"
 _OTHER_OPTIONS = (
     "a later session asks for options other than those its graph was rewritten with; they have no "
@@ -179,6 +183,9 @@ def _asked(graph: Any, config: Any, target: str) -> SessionOptions:
 
 def _for_inference(asked: SessionOptions, prefetches: bool) -> OptimizationRequest:
     """What to do to a graph that trains nothing, and why no more than that."""
+    if was_stopped(asked):
+        nothing = asked.asking_for_nothing()
+        return OptimizationRequest(nothing, asked, (_STOPPED,), final=not prefetches)
     options, reasons = asked, []
     grouped = asked.group_embedding
     if grouped is not None and not _fuses_inference(grouped, is_complete=not prefetches):

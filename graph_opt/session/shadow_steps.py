@@ -33,7 +33,7 @@ from graph_opt.reporting.stderr import say
 from graph_opt.reporting.warnings_given import warn_once
 from graph_opt.runtime.lock_step import go_in_lock_step
 from graph_opt.session.compared_tensors import Pair
-from graph_opt.session.graph_records import name_map_of, note_grown
+from graph_opt.session.graph_records import name_map_of, note_stopped
 from graph_opt.session.optimization import is_training_graph
 from graph_opt.session.partial_steps import fetch_map_of
 from graph_opt.session.shadow_difference import Difference, MovedEdges, tables_behind
@@ -291,8 +291,7 @@ class ShadowSteps:
 
     def _stop(self, session: Any) -> None:
         """Has all steps of the graph from now on run what its user built."""
-        name_map = dataclasses.replace(name_map_of(session.graph), is_stopped=True)
-        note_grown(session.graph, name_map)
+        note_stopped(session.graph)
         self._progress.is_over = True
         session.learn_graph()
 
