@@ -43,7 +43,7 @@ def test_text_tells_shares() -> None:
     )
     assert text.splitlines() == [
         "rows refreshed  steps  in main  ids ahead  changed  bags  again",
-        "items                     8  100.0%           0  -           0  -",
-        "users                     8  25.0%         1000  1.5%      200  7.0%",
+        "items               8  100.0%           0  -           0  -",
+        "users               8  25.0%         1000  1.5%      200  7.0%",
     ]
     assert refreshed_text([]) == ""
