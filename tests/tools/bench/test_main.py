@@ -5,8 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import statistics
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List, Set, Tuple
 
@@ -241,16 +239,12 @@ def test_exact(quick_here: Quick, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_ids_that_conflict_are_counted(tmp_path: Path) -> None:
+def test_ids_that_conflict_are_counted() -> None:
     shares = []
-    for zipf in ("0", "1.5"):
-        output = tmp_path / "outcome.json"
-        flags = ["--contest", "exact", "--workload", "wide", "--zipf", zipf, "--quick"]
-        module = "tools.bench.training.scenario"
-        command = [sys.executable, "-m", module, *flags, "--output", str(output)]
-        subprocess.run(command, cwd=str(REPOSITORY), timeout=900, check=True)
-        records = json.loads(output.read_text(encoding="utf-8"))["records"]
-        shares += [r["value"] for r in records if r["figure"] == "conflicting_rows_share"]
+    for zipf in (0.0, 1.5):
+        scenario = Scenario("wide", zipf=zipf)
+        outcome = outcome_of_process(measure, [CONTESTS["exact"], scenario, True], 900.0)
+        shares += [r.value for r in outcome.records if r.figure == "conflicting_rows_share"]
     # Not a matter of speed: ids of a table of 1,000 rows repeat, and uneven ones more so.
     assert 0 < shares[0] < shares[1] <= 1
 
