@@ -10,6 +10,7 @@ Sessions read the graph in C++, as it is.
 from __future__ import annotations
 
 import functools
+import time
 from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
 from graph_opt.compat import tf
@@ -17,6 +18,11 @@ from graph_opt.compat import tf
 # Separates the name of an operation from those of the nodes that are exported in its place.
 STAND_IN_SCOPE = "/tensorflow/"
 _OUTPUT_SHAPES = "_output_shapes"
+
+# TensorFlow exports nodes of C++ and then asks Python for their shapes. It raises a KeyError for one
+# that another thread is just adding, which Python gets to know a moment later.
+_ATTEMPTS = 1000
+_PAUSE_SECONDS = 1e-3
 
 Conversion = Callable[[Any, Any], Any]
 """From a GraphDef, which it may change, and its live graph to the GraphDef to export."""
@@ -59,10 +65,13 @@ def running_graph_def(graph: Optional[Any] = None, add_shapes: bool = False) -> 
     """
     if graph is None:
         graph = tf.get_default_graph()
-    if not isinstance(graph, _Converted):
-        return graph.as_graph_def(add_shapes=add_shapes)
-    base: Any = super(_Converted, graph)
-    return base._as_graph_def(None, add_shapes)[0]
+    stock: Any = super(_Converted, graph) if isinstance(graph, _Converted) else graph
+    for _ in range(_ATTEMPTS - 1):
+        try:
+            return stock._as_graph_def(None, add_shapes)[0]
+        except KeyError:
+            time.sleep(_PAUSE_SECONDS)
+    return stock._as_graph_def(None, add_shapes)[0]
 
 
 class _Converted:
