@@ -163,6 +163,7 @@ class RankGuard:
             failure = RankFailure(error.rank, tf.errors.INVALID_ARGUMENT, text)
             raise self.board.tell(failure).error() from None
         except _StepAloneError as error:
+            self._clock.discount()
             raise tf.errors.InvalidArgumentError(None, None, str(error)) from None
         except tf.errors.InvalidArgumentError as error:
             if messages.stages:  # whose threads may have begun to exchange
@@ -195,7 +196,6 @@ class RankGuard:
         for rank, state in self.board.last_states().items():
             waits = state.in_step and state.message and not state.by_stage
             if waits and state.steps == steps:
-                self._clock.discount()
                 raise _StepAloneError(_ANOTHER_STEP.format(rank, state.message, name))
 
     def _explained(
