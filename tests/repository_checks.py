@@ -39,6 +39,9 @@ NEWER_THAN_3_7: Dict[str, FrozenSet[str]] = {
 NEWER_MODULES = frozenset({"graphlib", "importlib.metadata", "tomllib", "zoneinfo"})
 NEWER_METHODS = frozenset({"removeprefix", "removesuffix"})
 
+# Their only children say whether a name is read or written.
+LEAVES = frozenset({ast.Name, ast.Constant})
+
 Import = Tuple[int, str, str]
 Kind = TypeVar("Kind", bound=ast.AST)
 
@@ -51,14 +54,16 @@ def nodes_of(source: str, kind: Type[Kind]) -> List[Kind]:
 @functools.lru_cache(maxsize=1)  # The checks of one file follow each other.
 def _nodes_by_kind(source: str) -> Dict[type, List[Any]]:
     by_kind: Dict[type, List[Any]] = {}
-    waiting: List[ast.AST] = [ast.parse(source, feature_version=(3, 7))]
+    waiting: List[Any] = [ast.parse(source, feature_version=(3, 7))]
     for node in waiting:
-        by_kind.setdefault(type(node), []).append(node)
-        for value in vars(node).values():
-            if isinstance(value, ast.AST):
-                waiting.append(value)
-            elif isinstance(value, list):
+        kind = type(node)
+        by_kind.setdefault(kind, []).append(node)
+        for field in () if kind in LEAVES else kind._fields:
+            value = getattr(node, field)
+            if isinstance(value, list):
                 waiting.extend(each for each in value if isinstance(each, ast.AST))
+            elif isinstance(value, ast.AST):
+                waiting.append(value)
     return by_kind
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Callable, Dict, List
+from typing import Callable, Dict, List, NamedTuple
 
 from tests import repository_checks as checks
+from tests.import_cycles import imports_that_run
 from tests.text_checks import unformatted_texts
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -36,11 +37,22 @@ def every_python_file() -> List[Path]:
     return files_under("graph_opt", "examples", "tools", "tests") + [REPOSITORY / "setup.py"]
 
 
-def faults_by_check() -> Dict[str, List[str]]:
-    """What all checks find, by their names.
+class Findings(NamedTuple):
+    """What is found in the sources.
 
-    They look at one file after the other, so that each is parsed only once.
+    Attributes:
+      faults: What each check finds, by its name: `FILE:LINE: fault`.
+      imports: What each module of the package imports when it runs, by its name.
+      refusal_codes: The codes of the refusals that the package can raise, by module.
     """
+
+    faults: Dict[str, List[str]]
+    imports: Dict[str, List[str]]
+    refusal_codes: Dict[str, List[str]]
+
+
+def findings() -> Findings:
+    """Looks at one file after the other, so that each is parsed only once."""
     package, users = files_under("graph_opt"), files_under("examples", "tools")
     looked_at: Dict[Check, List[Path]] = {
         checks.newer_than_python_3_7: every_python_file(),
@@ -59,10 +71,14 @@ def faults_by_check() -> Dict[str, List[str]]:
     for check, paths in looked_at.items():
         for path in paths:
             checks_of.setdefault(path, []).append(check)
-    found: Dict[str, List[str]] = {check.__name__: [] for check in looked_at}
+    found = Findings({check.__name__: [] for check in looked_at}, {}, {})
     for path, its_checks in checks_of.items():
         source, place = path.read_text(encoding="utf-8"), str(path.relative_to(REPOSITORY))
+        module = module_name(path)
         for check in its_checks:
-            faults = check(source, module_name(path))
-            found[check.__name__] += [place + ":" + fault for fault in faults]
+            faults = check(source, module)
+            found.faults[check.__name__] += [place + ":" + fault for fault in faults]
+        if path in package:
+            found.imports[module] = imports_that_run(source, module)
+            found.refusal_codes[module] = sorted(checks.refusal_codes(source))
     return found

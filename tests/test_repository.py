@@ -14,13 +14,14 @@ import pytest
 from graph_opt.reporting.remedies import remedies
 from tests import repository_checks as checks
 from tests.conftest import MadeOnce
-from tests.import_cycles import import_cycles
+from tests.import_cycles import import_cycles, imports_that_run
 from tests.repository_faults import (
     REPOSITORY,
     Check,
+    Findings,
     every_python_file,
-    faults_by_check,
     files_under,
+    findings,
     module_name,
 )
 from tests.text_checks import unformatted_texts
@@ -30,14 +31,19 @@ Faults = Callable[[Check], List[str]]
 
 
 @pytest.fixture(scope="module")
-def faults(made_once: MadeOnce) -> Faults:
-    """A function that lists what a check finds: `FILE:LINE: fault`."""
+def found(made_once: MadeOnce) -> Findings:
+    """What one look at all sources finds."""
 
     def make(folder: Path) -> None:
-        (folder / "faults.json").write_text(json.dumps(faults_by_check()), encoding="utf-8")
+        (folder / "findings.json").write_text(json.dumps(findings()), encoding="utf-8")
 
-    found = json.loads((made_once("faults", make) / "faults.json").read_text("utf-8"))
-    return lambda check: list(found[check.__name__])
+    return Findings(*json.loads((made_once("findings", make) / "findings.json").read_text("utf-8")))
+
+
+@pytest.fixture(scope="module")
+def faults(found: Findings) -> Faults:
+    """A function that lists what a check finds: `FILE:LINE: fault`."""
+    return lambda check: list(found.faults[check.__name__])
 
 
 def test_every_room_is_in_the_table_of_imports() -> None:
@@ -87,9 +93,9 @@ def test_a_downward_import_is_allowed(source: str, module: str) -> None:
     assert checks.upward_imports(source, module) == []
 
 
-def test_no_modules_import_each_other() -> None:
-    paths = files_under("graph_opt")
-    assert import_cycles({module_name(path): path.read_text("utf-8") for path in paths}) == []
+def test_no_modules_import_each_other(found: Findings) -> None:
+    assert len(found.imports) == len(files_under("graph_opt"))
+    assert import_cycles(found.imports) == []
 
 
 def test_modules_that_import_each_other_are_found() -> None:
@@ -101,7 +107,8 @@ def test_modules_that_import_each_other_are_found() -> None:
         "room.middle": "from room.bottom import read",
         "room.bottom": "def read():\n    from .middle import late",
     }
-    assert import_cycles(sources) == [["room.bottom", "room.middle"]]
+    imports = {module: imports_that_run(source, module) for module, source in sources.items()}
+    assert import_cycles(imports) == [["room.bottom", "room.middle"]]
 
 
 def test_examples_and_tools_use_public_names_only(faults: Faults) -> None:
@@ -210,10 +217,8 @@ def test_files_stay_short_enough_to_review() -> None:
     assert {str(path): count for path, count in lines.items() if count > MOST_LINES} == {}
 
 
-def test_refusals_in_the_code_are_those_with_a_remedy() -> None:
-    used = set()
-    for path in files_under("graph_opt"):
-        used.update(checks.refusal_codes(path.read_text(encoding="utf-8")))
+def test_refusals_in_the_code_are_those_with_a_remedy(found: Findings) -> None:
+    used = {code for codes in found.refusal_codes.values() for code in codes}
     assert sorted(used) == list(remedies())
 
 
@@ -269,7 +274,7 @@ import tensorflow.compat.v1 as tf
 from tests.repository_checks import attributes_of_loaded_modules, changes_between
 
 def traces(statement):
-    before = attributes_of_loaded_modules("tensorflow")
+    global before
     with tempfile.TemporaryFile() as printed:
         streams = [os.dup(1), os.dup(2)]
         for stream in (1, 2):
@@ -280,10 +285,13 @@ def traces(statement):
             os.dup2(stands_for, stream)
         printed.seek(0)
         found = ["prints " + line for line in printed.read().decode().splitlines()]
-    found += changes_between(before, attributes_of_loaded_modules("tensorflow"))
+    after = attributes_of_loaded_modules("tensorflow")
+    found += changes_between(before, after)
+    before = after
     with open("/proc/self/maps") as maps:
         return found + ["loads " + line for line in maps if "libgraph_opt_ops" in line]
 
+before = attributes_of_loaded_modules("tensorflow")
 print(json.dumps([traces(statement) for statement in json.loads(sys.argv[1])]))
 """
 INNOCENT = [

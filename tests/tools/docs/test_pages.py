@@ -10,6 +10,7 @@ from typing import List, Set
 
 import pytest
 
+from tests.repository_checks import nodes_of
 from tools.docs.__main__ import build
 from tools.docs.pages import DOCS, FOLDERS, NAVIGATION, REPOSITORY, write_pages
 
@@ -47,8 +48,7 @@ def test_examples_and_configs_are_shown_as_they_are(pages: Path) -> None:
 
 
 def texts_in(source: str) -> Set[str]:
-    nodes = ast.walk(ast.parse(source))
-    constants = (node.value for node in nodes if isinstance(node, ast.Constant))
+    constants = (node.value for node in nodes_of(source, ast.Constant))
     return {text for text in constants if isinstance(text, str)}
 
 
