@@ -18,6 +18,7 @@ from graph_opt.sharding.transport import Transport
 from graph_opt.sok.communication import communicating_through
 from graph_opt.table_files import checkpoint_rows, row_blocks, sok_files
 from tests.json_documents import validated
+from tests.quick_cases import slow_but
 
 USERS, ITEMS = (53, 4), (17, 3)
 Values = Dict[str, np.ndarray]
@@ -169,7 +170,7 @@ def test_rows_of_ranks_are_found_by_their_keys(tmp_path: Path) -> None:
         np.testing.assert_array_equal(slots, weights[rank::2] + 9)
 
 
-@pytest.mark.parametrize("strategy", ["mod", "div"])
+@pytest.mark.parametrize("strategy", slow_but(["mod", "div"], "div"))
 def test_partitions_become_the_rows_that_lookups_see(strategy: str, tmp_path: Path) -> None:
     saver, session = train(partitions=5, strategy=strategy)
     graph = tf.get_default_graph()

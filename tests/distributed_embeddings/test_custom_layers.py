@@ -15,6 +15,7 @@ from graph_opt.sharding.in_process import run_ranks
 from graph_opt.sharding.transport import Transport
 from graph_opt.sharding.transport_in_use import communicating_through
 from tests.distributed_embeddings.layer_ranks import share
+from tests.quick_cases import one_of_each, slow_but
 
 
 class Sum(tf.keras.layers.Layer):
@@ -39,7 +40,7 @@ def rising(shape: Any, dtype: Any = None, **_: Any) -> Any:
     return tf.tile(tf.cast(tf.range(shape[0]), dtype)[:, tf.newaxis], [1, shape[1]])
 
 
-@pytest.mark.parametrize("arguments", [{}, dict(dp_input=False)])
+@pytest.mark.parametrize("arguments", slow_but([{}, dict(dp_input=False)], dict(dp_input=False)))
 def test_custom_layers_are_called_where_they_are(arguments: Dict[str, Any]) -> None:
     ids = np.arange(24).reshape(8, 3) % 7
 
@@ -100,9 +101,12 @@ def test_custom_layers_keep_their_dtypes() -> None:
         np.testing.assert_array_equal(thirds, [[1 / 3] * 2])
 
 
-@pytest.mark.parametrize("eager", [True, False])
 @pytest.mark.parametrize(
-    "arguments", [dict(column_slice_threshold=14), dict(dp_input=False), dict(replicated=True)]
+    "arguments, eager",
+    one_of_each(
+        [dict(column_slice_threshold=14), dict(dp_input=False), dict(replicated=True)],
+        [True, False],
+    ),
 )
 def test_whole_tables_of_custom_layers_are_set_and_got(
     arguments: Dict[str, Any], eager: bool, tmp_path: Path

@@ -35,7 +35,6 @@ from tests.quick_cases import slow_but
         ],
         ("session", "adagrad"),
         ("tape", "keras_adam"),
-        ("function", "legacy_adagrad"),
         ("minimize", "keras_adam"),
     ),
 )

@@ -25,6 +25,7 @@ from tests.distributed_embeddings.layer_ranks import (
     whole_tables,
 )
 from tests.horovod_processes import NEEDS_HOROVOD, check_all_done
+from tests.quick_cases import slow_but
 from tests.session.small_model import async_config
 from tests.sharding.prefetched_ranks import RankModel, rank_dataset, steps_to_end
 
@@ -52,10 +53,7 @@ def check_held(
 
 @pytest.mark.parametrize(
     "name",
-    [
-        pytest.param(name, marks=pytest.mark.slow if number % 2 else ())
-        for number, name in enumerate(CASES)
-    ],
+    slow_but(CASES, "memory_optimized", "few_tables", "replicated"),
 )
 def test_training_is_that_of_one_process(name: str) -> None:
     check_training(CASES[name], ranks=2, steps=8, optimizer=adagrad)
@@ -82,7 +80,7 @@ def test_ranks_of_horovod_train_alike(ranks: int, tmp_path: Path) -> None:
         check_held(case, [pickle.loads(one.read_bytes()) for one in files], STEPS, adam)
 
 
-@pytest.mark.parametrize("name", ["all_groups", "model_parallel_input"])
+@pytest.mark.parametrize("name", slow_but(["all_groups", "model_parallel_input"], "all_groups"))
 def test_sessions_fuse_its_lookups_and_updates(
     name: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -96,7 +94,7 @@ def test_sessions_fuse_its_lookups_and_updates(
     assert said.count("updates of 4 tables fused (all deferred)") == 2, said
 
 
-@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("ranks", slow_but([1, 2], 2))
 def test_its_lookups_run_ahead_of_the_step(ranks: int, capfd: pytest.CaptureFixture[str]) -> None:
     plain = run_ranks(ranks, functools.partial(steps_of_rank, config=None))
     ahead = run_ranks(ranks, functools.partial(steps_of_rank, config=async_config(1, 2)))

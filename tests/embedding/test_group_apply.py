@@ -85,7 +85,7 @@ def run_steps(optimizer: str, use_resource: bool, partitions: int, fused: bool) 
     ],
 )
 @pytest.mark.parametrize(
-    "optimizer", slow_but(ROW_BY_ROW, "momentum", "adagrad", "ftrl_shrinkage", "rms_prop_centered")
+    "optimizer", slow_but(ROW_BY_ROW, "adagrad", "ftrl_shrinkage", "rms_prop_centered")
 )
 def test_the_fused_update_equals(optimizer: str, use_resource: bool, partitions: int) -> None:
     expected = run_steps(optimizer, use_resource, partitions, fused=False)

@@ -18,6 +18,7 @@ from graph_opt.ops.group_embedding import (
 )
 from tests.embedding.lookup_groups import in_session, random_bags, table
 from tests.plain_sessions import plain_session
+from tests.quick_cases import one_of_each
 
 WIDTHS = (3, 16, 5)
 COMBINERS = ["mean", "sum", "sqrtn", "mean"]  # of the three tables, and of the second one again
@@ -70,9 +71,10 @@ def columns_of(joined: Any, lookup: int) -> Any:
     return joined[:, COLUMNS[lookup] : COLUMNS[lookup] + width]
 
 
-@pytest.mark.parametrize("dtype", [tf.float32, tf.float16, tf.bfloat16])
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("use_resource", [False, True])
+@pytest.mark.parametrize(
+    "use_resource, weighted, dtype",
+    one_of_each([False, True], [False, True], [tf.float32, tf.float16, tf.bfloat16]),
+)
 def test_columns_are_the_results(use_resource: bool, weighted: bool, dtype: Any) -> None:
     separate, joined, _ = separate_and_joined(tables_of(use_resource, dtype), weighted)
     assert joined.dtype == dtype and joined.shape.as_list() == [7, WIDTH]

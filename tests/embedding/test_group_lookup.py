@@ -29,7 +29,7 @@ def stock(params: Any, bags: IdBags, combiner: str, weighted: bool, strategy: st
     )
 
 
-@example_share(0.1)
+@example_share(0.05)
 @given(
     seed=st.integers(0, 10**6),
     use_resource=st.booleans(),

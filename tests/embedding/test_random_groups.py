@@ -171,7 +171,7 @@ DIFFERENT_WIDTHS = [
 ]
 
 
-@example_share(0.05)
+@example_share(0.03)
 @example(seed=0, choices=DIFFERENT_WIDTHS, use_resource=False, partitions=1, strategy="mod")
 @ANY_GROUP
 def test_a_group_equals_separate_lookups(

@@ -11,6 +11,7 @@ import pytest
 
 import graph_opt
 from graph_opt.compat import tf
+from tests.quick_cases import slow_but
 
 FEATURES = {
     "user": [[3], [-5], [3]],
@@ -213,7 +214,7 @@ def trained_linear_model(of_keys: bool, parts: Any) -> Any:
         return found[0], found[2], [one.op.name for one in tf.trainable_variables()]
 
 
-@pytest.mark.parametrize("parts", [None, 2])
+@pytest.mark.parametrize("parts", slow_but([None, 2], 2))
 def test_a_linear_model_has_weights_by_key(parts: Any) -> None:
     before, after, names = trained_linear_model(True, parts)
     expected_before, expected_after, expected_names = trained_linear_model(False, None)

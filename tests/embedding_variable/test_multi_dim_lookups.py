@@ -16,6 +16,7 @@ from graph_opt.embedding_variable.multi_dim_lookups import (
 from graph_opt.graph.view import GraphView
 from graph_opt.rules.find import find_lookups
 from graph_opt.rules.lookup import EMBEDDING_LOOKUP, EMBEDDING_LOOKUP_SPARSE
+from tests.quick_cases import one_of_each
 
 SHAPE = (4, 3, 2)
 Place = Tuple[int, ...]
@@ -89,8 +90,7 @@ def table() -> Any:
 COMBINERS = ["mean", "sqrtn", "sum", "max", "min", "tile"]
 
 
-@pytest.mark.parametrize("weight_axis", [None, 1, 2])
-@pytest.mark.parametrize("inner", COMBINERS)
+@pytest.mark.parametrize("inner, weight_axis", one_of_each(COMBINERS, [None, 1, 2]))
 def test_rows_are_combined_along_one_dimension_after_the_other(
     inner: str, weight_axis: Optional[int]
 ) -> None:

@@ -10,6 +10,7 @@ import pytest
 import graph_opt
 from graph_opt.compat import tf
 from graph_opt.compat.sparse_columns import cut_off
+from tests.quick_cases import one_of_each
 
 WORDS = [[b"a", b""], [b"b", b"c"], [b"", b""]]
 IDS = np.array([[4, 0, 3, 0, 1], [0, 0, 2, 5, 0], [0, 0, 0, 0, 0], [7, 0, 0, 0, 0]])
@@ -39,9 +40,9 @@ def cut_by_hand(row: Any, length: int, side: str, reverse: bool) -> List[int]:
     return (kept[::-1] if reverse else kept) + [0] * (length - len(kept))
 
 
-@pytest.mark.parametrize("reverse", [False, True])
-@pytest.mark.parametrize("side", ["right", "left"])
-@pytest.mark.parametrize("length", [1, 2, 7])
+@pytest.mark.parametrize(
+    "length, side, reverse", one_of_each([1, 2, 7], ["right", "left"], [False, True])
+)
 def test_the_first_or_last_ids_are_kept(length: int, side: str, reverse: bool) -> None:
     cut = cut_off(sparse(IDS), 1, length, side == "left", reverse)
     expected = [cut_by_hand(row, length, side, reverse) for row in IDS]
@@ -155,9 +156,9 @@ def test_hashes_are_those_of_buckets(buckets: int) -> None:
     assert [one & (2**63 - 1) for one in with_sign.tolist()] == without.tolist()
 
 
-@pytest.mark.parametrize("keras", [False, True])
-@pytest.mark.parametrize("allow_neg", [True, False])
-@pytest.mark.parametrize("of_table", [True, False])
+@pytest.mark.parametrize(
+    "of_table, allow_neg, keras", one_of_each([True, False], [True, False], [False, True])
+)
 def test_all_hashes_have_rows(of_table: bool, allow_neg: bool, keras: bool) -> None:
     hashes = tf.feature_column.categorical_column_with_hash("word", allow_neg=allow_neg)
     make = tf.feature_column.hash_table_column if of_table else tf.feature_column.embedding_column

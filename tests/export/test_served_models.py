@@ -140,7 +140,7 @@ SCRIPTS: Dict[str, Callable[[Path], Iterator[Expected]]] = {
 
 
 # Of groups and of other kinds of variables, test_stock_groups.py and test_stock_updates.py tell.
-@pytest.mark.parametrize("script", slow_but(SCRIPTS, "monitored", "fused"))
+@pytest.mark.parametrize("script", slow_but(SCRIPTS, "fused"))
 def test_exports_load_without_graph_opt_and_predict_as_stock_training_does(
     script: str, tmp_path: Path
 ) -> None:

@@ -16,6 +16,7 @@ from graph_opt.ops.dynamic_content import erase_rows
 from graph_opt.sharding.initializers import Drawn
 from tests.dynamic.saved_tables import KEYS, WIDTH, Model
 from tests.export.served_model import load_without_graph_opt
+from tests.quick_cases import slow_but
 
 ASKED = [KEYS[0], 5, KEYS[2], -1, KEYS[3]]
 BANK = DynamicTableOptions(Bank(4))
@@ -64,7 +65,7 @@ def test_what_is_exported_is_served_without_graph_opt(tmp_path: Path) -> None:
     assert "TensorFlow alone can serve" in results[-1]
 
 
-@pytest.mark.parametrize("parts", [1, 2])
+@pytest.mark.parametrize("parts", slow_but([1, 2], 2))
 def test_a_served_graph_saves_what_is_restored_again(parts: int, tmp_path: Path) -> None:
     """The exported graph is run here by stock ops: saved, restored and looked up."""
     with tf.Graph().as_default() as graph, tf.Session() as session:
@@ -136,7 +137,7 @@ def test_a_frozen_graph_cannot_have_the_rows() -> None:
             )
 
 
-@pytest.mark.parametrize("parts", [1, 2])
+@pytest.mark.parametrize("parts", slow_but([1, 2], 2))
 def test_an_imported_graph_is_trained_on_where_graph_opt_is(parts: int, tmp_path: Path) -> None:
     with tf.Graph().as_default(), tf.Session() as session:
         model = Model(parts, BANK, bank=bank, exports=False)

@@ -21,6 +21,7 @@ from tests.export.served_model import (
     served_model,
     stock_scores,
 )
+from tests.quick_cases import slow_but
 from tests.session.small_model import report_on
 
 
@@ -49,7 +50,7 @@ def our_ops(graph_def: Any) -> List[str]:
     return [node.op for node in graph_def.node if is_ours(node.op)]
 
 
-@pytest.mark.parametrize("add_shapes", [False, True])
+@pytest.mark.parametrize("add_shapes", slow_but([False, True], True))
 def test_every_node_is_exported_as_it_was_built_and_in_its_place(add_shapes: bool) -> None:
     model = served_model()
     graph = model.scores.graph

@@ -10,6 +10,7 @@ import pytest
 
 import graph_opt
 from graph_opt.compat import tf
+from tests.quick_cases import one_of_each
 
 GOOD = "1,2.5,x"
 DEFAULTS: List[Any] = [np.zeros([0], np.int32), [0.0], [""]]
@@ -59,8 +60,13 @@ def files_with(folder: Path, row: str) -> List[Path]:
     return files
 
 
-@pytest.mark.parametrize("dataset", [of_dataset, of_csv_dataset, of_work_queue])
-@pytest.mark.parametrize("row", ["3,many,x", "3,1.0", "3,1.0,x,y", ",1.0,x", '3,"a,b",x'])
+@pytest.mark.parametrize(
+    "row, dataset",
+    one_of_each(
+        ["3,many,x", "3,1.0", "3,1.0,x,y", ",1.0,x", '3,"a,b",x'],
+        [of_dataset, of_csv_dataset, of_work_queue],
+    ),
+)
 def test_the_file_and_line_are_told(
     tmp_path: Path, capfd: Any, row: str, dataset: Callable[[List[Path]], Any]
 ) -> None:

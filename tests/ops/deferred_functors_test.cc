@@ -1,5 +1,6 @@
 // Deferred rows without TensorFlow: who catches up which rows, at the same time as whom.
 #include <cfloat>
+#include <cstdlib>
 #include <thread>
 
 #include "deferred_functors_testing.h"
@@ -47,10 +48,10 @@ bool IsCurrent(const Training& training, int64_t row) {
   return true;
 }
 
-void RowsAreCaughtUpOneByOne() {
+void RowsAreCaughtUpOneByOne(int seeds) {
   constexpr int64_t kRows = 50;
   constexpr int64_t kDim = 5;
-  for (int seed = 0; seed < 10; ++seed) {
+  for (int seed = 0; seed < seeds; ++seed) {
     Random random(seed);
     Threads threads(3);
     Training training(&random, kRows, kDim, {0, 0}, BestRowKernels());
@@ -337,9 +338,9 @@ void OthersAreNotDeferrable() {
 }  // namespace
 }  // namespace graph_opt
 
-int main() {
+int main(int argc, char** argv) {
   using namespace graph_opt;
-  RowsAreCaughtUpOneByOne();
+  RowsAreCaughtUpOneByOne(argc > 1 ? std::atoi(argv[1]) : 10);
   AssignedSlotsAreNoticed();
   RunsWithADenseReaderEndSettled();
   RulesMayChange();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <cstdlib>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -346,9 +347,9 @@ void NothingWaitsForEver() {
         std::string::npos);
 }
 
-void RunAll() {
+void RunAll(int seeds) {
   for (const RowKernels* const* kernels = RunnableRowKernels(); *kernels != nullptr; ++kernels) {
-    for (int seed = 0; seed < 40; ++seed) {
+    for (int seed = 0; seed < seeds; ++seed) {
       GathersAndSumsForAllRanks(**kernels, seed);
       OwnersPoolToTheSameBits(**kernels, seed);
       MalformedMessagesAreErrors(**kernels, seed);
@@ -362,4 +363,4 @@ void RunAll() {
 }  // namespace
 }  // namespace graph_opt
 
-int main() { graph_opt::RunAll(); }
+int main(int argc, char** argv) { graph_opt::RunAll(argc > 1 ? std::atoi(argv[1]) : 40); }

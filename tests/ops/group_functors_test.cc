@@ -1,6 +1,7 @@
 // The functors of group lookups without TensorFlow, on random groups, compared with plain loops in
 // double precision.
 #include <algorithm>
+#include <cstdlib>
 #include <limits>
 #include <new>
 #include <utility>
@@ -304,8 +305,9 @@ void ScratchBlocksAreAsLargeAsAsked() {
 }  // namespace
 }  // namespace graph_opt
 
-int main() {
+int main(int argc, char** argv) {
   using namespace graph_opt;
+  const int seeds = argc > 1 ? std::atoi(argv[1]) : 60;
   MemoryOfALargeCallIsGivenBack();
   ScratchBlocksAreAsLargeAsAsked();
   SortsAndKeepsTheOrderOfEqualKeys();
@@ -315,7 +317,7 @@ int main() {
     SixteenBitRowsAreRoundedOnce(**set);
     FaultsAreFound(**set);
     CopiesSingleRowsUntilOneIsNone(**set);
-    for (int seed = 0; seed < 60; ++seed) {
+    for (int seed = 0; seed < seeds; ++seed) {
       PoolsAsTheLoopDoes(**set, seed);
       SumsGradientsByRow(**set, seed);
       UpdatesOnlyRowsLookedUp(**set, seed);

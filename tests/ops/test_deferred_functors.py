@@ -31,7 +31,7 @@ def averages(compiled_once: MadeOnce) -> Path:
 
 
 def test_deferred_rows(sharing: Path) -> None:
-    run(sharing)
+    run(sharing, "4")
 
 
 @pytest.mark.slow

@@ -120,7 +120,7 @@ def test_a_restored_table_goes_on_from_its_moments(running: Tuple[Models, Any]) 
     models.compare(session, 12)
 
 
-@pytest.mark.parametrize("use_resource", [False, True])
+@pytest.mark.parametrize("use_resource", slow_but([False, True], True))
 def test_an_update_in_the_run_of_a_dense_reader_leaves_nothing_behind(use_resource: bool) -> None:
     models = Models(Case(use_resource))
     with tf.control_dependencies([models.catch_up_all]):

@@ -25,6 +25,7 @@ from tests.ops.deferred_models import (
     state_of,
     train,
 )
+from tests.quick_cases import one_of_each
 
 STEPS = 60
 JOIN_SECONDS = 120
@@ -79,8 +80,7 @@ def test_rows_are_caught_up_while_others_train() -> None:
         models.compare(session, 120)
 
 
-@pytest.mark.parametrize("use_locking", [False, True])
-@pytest.mark.parametrize("use_resource", [False, True])
+@pytest.mark.parametrize("use_resource, use_locking", one_of_each([False, True], [False, True]))
 def test_threads_that_update_one_table_take_turns(use_resource: bool, use_locking: bool) -> None:
     # Two tables of each op, in one order and the other.
     params = [table(name, ROWS, 3, use_resource) for name in ("a", "b")]

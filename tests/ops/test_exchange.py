@@ -89,7 +89,7 @@ def check(case: ExchangeCase, mode: str) -> None:
             np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance * scale)
 
 
-@example_share(0.08)
+@example_share(0.04)
 @given(case=cases(), mode=st.sampled_from(MODES))
 def test_an_exchange_is_a_lookup_in_one_process(case: ExchangeCase, mode: str) -> None:
     check(case, mode)
@@ -119,7 +119,7 @@ BAGS = [
 ]
 
 
-@pytest.mark.parametrize("joined", [False, True])
+@pytest.mark.parametrize("joined", slow_but([False, True], True))
 def test_tables_of_all_placements_share_an_exchange(joined: bool) -> None:
     case = of_three_ranks(BAGS)._replace(joined=joined)
     check(case, "resources")

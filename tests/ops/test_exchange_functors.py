@@ -18,7 +18,7 @@ def program(compiled_once: MadeOnce) -> Path:
 
 
 def test_exchange_functors(program: Path) -> None:
-    run(program)
+    run(program, "12")
 
 
 @pytest.mark.slow

@@ -27,7 +27,7 @@ def program(compiled_once: MadeOnce) -> Path:
 
 
 def test_group_functors(program: Path) -> None:
-    run(program)
+    run(program, "20")
 
 
 @pytest.mark.slow

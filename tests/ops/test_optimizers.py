@@ -17,6 +17,7 @@ from tests.dense_optimizers import DENSE
 from tests.optimizer_models import KERAS, MOVING_EVERY_ROW, STOCK
 from tests.optimizers.deeprec_models import CASES as DEEPREC
 from tests.plain_sessions import plain_session
+from tests.quick_cases import slow_but
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "optimizers.md"
 SPECS = optimizer_specs()
@@ -122,7 +123,14 @@ def ops_with(spec: OptimizerSpec, hyperparameters: Dict[str, float]) -> Tuple[An
     return theirs, ours
 
 
-@pytest.mark.parametrize("name", sorted({spec.name for spec, _ in STOCK_OPS.values()}))
+@pytest.mark.parametrize(
+    "name",
+    slow_but(
+        sorted({spec.name for spec, _ in STOCK_OPS.values()}),
+        *("Adadelta", "Adagrad", "DenseMomentum", "Ftrl", "GradientDescent"),
+        *("KerasMomentum", "ProximalGradientDescent", "RMSProp"),
+    ),
+)
 def test_hyperparameters_that_tensorflow_refuses_are_refused(name: str) -> None:
     spec = SPECS[name]
     for changed in spec.hyperparameters:

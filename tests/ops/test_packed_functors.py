@@ -18,7 +18,7 @@ def program(compiled_once: MadeOnce) -> Path:
 
 
 def test_packed_functors(program: Path) -> None:
-    run(program, "30")
+    run(program, "15")
 
 
 @pytest.mark.slow

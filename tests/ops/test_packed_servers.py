@@ -168,7 +168,7 @@ def test_a_malformed_request_names_the_server_s_table(worker: Any) -> None:
 
 @pytest.mark.parametrize(
     "use_resource, pool_on_server",
-    slow_but(product([False, True], ["never", "always"]), (False, "never"), (True, "always")),
+    slow_but(product([False, True], ["never", "always"]), (True, "always")),
 )
 def test_deferred_training_on_a_server_equals_adam(
     worker: Any, use_resource: bool, pool_on_server: str

@@ -27,6 +27,7 @@ from graph_opt.sok.tf.keras.optimizers.lazy_adam import LazyAdamOptimizer
 from tests.example_share import example_share
 from tests.optimizers.dynamic_formulas import DIM, DYNAMIC_CASES, INITIAL, KeyedFormula
 from tests.plain_sessions import plain_session
+from tests.quick_cases import one_of_each, slow_but
 from tests.session.deferred_sessions import fused_config
 
 OPTIONS = DynamicTableOptions(Constant(INITIAL))
@@ -124,38 +125,41 @@ TRAIN: Dict[str, Callable[[], Any]] = {
     "proximal_descent": lambda: tf.train.ProximalGradientDescentOptimizer(0.1, 0.1, 0.1),
 }
 LEGACY: Dict[str, Callable[[], Any]] = {
-    "descent": lambda: tf.keras.optimizers.legacy.SGD(0.1),
-    "momentum": lambda: tf.keras.optimizers.legacy.SGD(0.1, 0.9),
-    "nesterov": lambda: tf.keras.optimizers.legacy.SGD(0.1, 0.9, nesterov=True),
-    "adagrad": lambda: tf.keras.optimizers.legacy.Adagrad(0.1),
-    "adam": lambda: tf.keras.optimizers.legacy.Adam(0.1),
-    "amsgrad": lambda: tf.keras.optimizers.legacy.Adam(0.1, amsgrad=True),
-    "adamax": lambda: tf.keras.optimizers.legacy.Adamax(0.1),
-    "rms_prop": lambda: tf.keras.optimizers.legacy.RMSprop(0.1),
-    "rms_prop_centered": lambda: tf.keras.optimizers.legacy.RMSprop(0.1, centered=True),
-    "rms_prop_momentum": lambda: tf.keras.optimizers.legacy.RMSprop(
+    "legacy_descent": lambda: tf.keras.optimizers.legacy.SGD(0.1),
+    "legacy_momentum": lambda: tf.keras.optimizers.legacy.SGD(0.1, 0.9),
+    "legacy_nesterov": lambda: tf.keras.optimizers.legacy.SGD(0.1, 0.9, nesterov=True),
+    "legacy_adagrad": lambda: tf.keras.optimizers.legacy.Adagrad(0.1),
+    "legacy_adam": lambda: tf.keras.optimizers.legacy.Adam(0.1),
+    "legacy_amsgrad": lambda: tf.keras.optimizers.legacy.Adam(0.1, amsgrad=True),
+    "legacy_adamax": lambda: tf.keras.optimizers.legacy.Adamax(0.1),
+    "legacy_rms_prop": lambda: tf.keras.optimizers.legacy.RMSprop(0.1),
+    "legacy_rms_prop_centered": lambda: tf.keras.optimizers.legacy.RMSprop(0.1, centered=True),
+    "legacy_rms_prop_momentum": lambda: tf.keras.optimizers.legacy.RMSprop(
         0.1, momentum=0.5, centered=True
     ),
-    "adadelta": lambda: tf.keras.optimizers.legacy.Adadelta(1.0),
-    "ftrl": lambda: tf.keras.optimizers.legacy.Ftrl(
+    "legacy_adadelta": lambda: tf.keras.optimizers.legacy.Adadelta(1.0),
+    "legacy_ftrl": lambda: tf.keras.optimizers.legacy.Ftrl(
         0.1, -0.4, 0.2, 0.1, 0.1, l2_shrinkage_regularization_strength=0.1, beta=0.5
     ),
 }
 KERAS: Dict[str, Callable[[], Any]] = {
-    "momentum": lambda: stock.keras.optimizers.SGD(0.1, 0.9),
-    "nesterov": lambda: stock.keras.optimizers.SGD(0.1, 0.9, nesterov=True),
-    "adagrad": lambda: stock.keras.optimizers.Adagrad(0.1),
-    "adam": lambda: stock.keras.optimizers.Adam(0.1),
-    "amsgrad": lambda: stock.keras.optimizers.Adam(0.1, amsgrad=True),
-    "adam_w": lambda: stock.keras.optimizers.AdamW(0.1, weight_decay=0.3),
-    "adamax": lambda: stock.keras.optimizers.Adamax(0.1),
-    "rms_prop": lambda: stock.keras.optimizers.RMSprop(0.1),
-    "rms_prop_momentum": lambda: stock.keras.optimizers.RMSprop(0.1, momentum=0.5, centered=True),
-    "adadelta": lambda: stock.keras.optimizers.Adadelta(1.0),
-    "ftrl": lambda: stock.keras.optimizers.Ftrl(0.1, -0.4, 0.2, 0.1, 0.1),
+    "keras_momentum": lambda: stock.keras.optimizers.SGD(0.1, 0.9),
+    "keras_nesterov": lambda: stock.keras.optimizers.SGD(0.1, 0.9, nesterov=True),
+    "keras_adagrad": lambda: stock.keras.optimizers.Adagrad(0.1),
+    "keras_adam": lambda: stock.keras.optimizers.Adam(0.1),
+    "keras_amsgrad": lambda: stock.keras.optimizers.Adam(0.1, amsgrad=True),
+    "keras_adam_w": lambda: stock.keras.optimizers.AdamW(0.1, weight_decay=0.3),
+    "keras_adamax": lambda: stock.keras.optimizers.Adamax(0.1),
+    "keras_rms_prop": lambda: stock.keras.optimizers.RMSprop(0.1),
+    "keras_rms_prop_momentum": lambda: stock.keras.optimizers.RMSprop(
+        0.1, momentum=0.5, centered=True
+    ),
+    "keras_adadelta": lambda: stock.keras.optimizers.Adadelta(1.0),
+    "keras_ftrl": lambda: stock.keras.optimizers.Ftrl(0.1, -0.4, 0.2, 0.1, 0.1),
 }
 # Keras' SGD and Adagrad of sparse gradients do not what they do of dense ones; all rows have one.
-DENSE = ("nesterov", "adagrad", "adadelta", "ftrl")
+DENSE = ("keras_nesterov", "keras_adagrad", "keras_adadelta", "keras_ftrl")
+IN_GRAPHS = {**TRAIN, **LEGACY}
 
 
 def static_table(num_rows: int) -> Any:
@@ -167,10 +171,8 @@ def rows_of_static(keys: List[int]) -> List[int]:
     return [sorted(set(KEYS)).index(key) for key in keys]
 
 
-@pytest.mark.parametrize(
-    "make", [*TRAIN.values(), *LEGACY.values()], ids=[*TRAIN, *("keras_" + one for one in LEGACY)]
-)
-def test_graphs_train_as_tables_of_equal_rows(make: Callable[[], Any]) -> None:
+@pytest.mark.parametrize("name", slow_but(IN_GRAPHS, *list(IN_GRAPHS)[::2]))
+def test_graphs_train_as_tables_of_equal_rows(name: str) -> None:
     unique = sorted(set(KEYS))
     dynamic = DynamicTableVariable("dynamic", DIM, OPTIONS)
     static = static_table(len(unique))
@@ -178,7 +180,7 @@ def test_graphs_train_as_tables_of_equal_rows(make: Callable[[], Any]) -> None:
     for table, ids in ((dynamic, KEYS), (static, rows_of_static(KEYS))):
         rows = tf.nn.embedding_lookup(table, tf.constant(ids, tf.int64))
         loss = tf.reduce_sum(rows * tf.constant(gradients_of(ids), tf.float32) + rows**3)
-        train = make().apply_gradients(zip(tf.gradients(loss, [table]), [table]))
+        train = IN_GRAPHS[name]().apply_gradients(zip(tf.gradients(loss, [table]), [table]))
         wanted = tf.constant(unique if table is dynamic else rows_of_static(unique), tf.int64)
         found.append((train, tf.nn.embedding_lookup(table, wanted)))
     with plain_session() as session:
@@ -199,15 +201,9 @@ def trained_eagerly(optimizer: Any, table: Any, ids: List[int], is_dense: bool) 
         optimizer.apply_gradients([(gradient, table)])
 
 
-@pytest.mark.parametrize("wraps", [False, True], ids=["alone", "sok"])
-@pytest.mark.parametrize(
-    ("name", "make"),
-    [*TRAIN.items(), *LEGACY.items(), *KERAS.items()],
-    ids=[*TRAIN, *("legacy_" + one for one in LEGACY), *("keras_" + one for one in KERAS)],
-)
-def test_eager_steps_train_as_tables_of_equal_rows(
-    name: str, make: Callable[[], Any], wraps: bool
-) -> None:
+@pytest.mark.parametrize("name, wraps", one_of_each([*IN_GRAPHS, *KERAS], [False, True]))
+def test_eager_steps_train_as_tables_of_equal_rows(name: str, wraps: bool) -> None:
+    make = {**IN_GRAPHS, **KERAS}[name]
     unique = sorted(set(KEYS))
     with executing_eagerly():
         dynamic = DynamicTableVariable("dynamic", DIM, OPTIONS)
@@ -215,8 +211,7 @@ def test_eager_steps_train_as_tables_of_equal_rows(
         tf.nn.embedding_lookup(dynamic, tf.constant(unique, tf.int64))
         optimizer = OptimizerWrapper(make()) if wraps else make()
         trained_eagerly(optimizer, dynamic, KEYS, False)
-        is_dense = make in KERAS.values() and name in DENSE
-        trained_eagerly(make(), static, rows_of_static(KEYS), is_dense)
+        trained_eagerly(make(), static, rows_of_static(KEYS), name in DENSE)
         got = tf.nn.embedding_lookup(dynamic, tf.constant(unique, tf.int64)).numpy()
         np.testing.assert_allclose(got, static.numpy(), rtol=2e-5, atol=2e-6)
 

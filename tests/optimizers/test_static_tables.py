@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, List
+from typing import Any, List, Tuple
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ from graph_opt.session.session import Session
 from tests.example_share import example_share
 from tests.optimizers.deeprec_models import CASES, Case
 from tests.plain_sessions import plain_session
-from tests.quick_cases import slow_but
+from tests.quick_cases import one_of_each, slow_but
 from tests.session.deferred_sessions import fused_config
 
 ROWS = 6
@@ -61,19 +61,20 @@ class Trained:
         self.formula.dense(gradients)
 
 
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize(
-    ("shape", "use_resource", "dtype"),
-    [
-        ([ROWS, 5], False, tf.float32),
-        ([ROWS, 5], True, tf.float32),
-        ([ROWS], False, tf.float32),
-        ([ROWS, 2, 3], True, tf.float64),
-    ],
-)
+# The shape of a table, whether it is a resource, and its type.
+TABLES = [
+    ([ROWS, 5], False, tf.float32),
+    ([ROWS, 5], True, tf.float32),
+    ([ROWS], False, tf.float32),
+    ([ROWS, 2, 3], True, tf.float64),
+]
+
+
+@pytest.mark.parametrize("table, case", one_of_each(TABLES, list(CASES)))
 def test_variables_get_the_numbers_of_the_formula(
-    case: str, shape: List[int], use_resource: bool, dtype: Any
+    table: Tuple[List[int], bool, Any], case: str
 ) -> None:
+    shape, use_resource, dtype = table
     trained = Trained(CASES[case], shape, use_resource, dtype)
     with plain_session() as session:
 

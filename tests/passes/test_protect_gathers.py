@@ -11,6 +11,7 @@ from graph_opt.compat import tf
 from graph_opt.reporting.report import Report
 from graph_opt.session.live import optimize_graph
 from tests.passes import models
+from tests.quick_cases import slow_but
 
 pytestmark = pytest.mark.grappler
 ROWS = 50_000
@@ -74,7 +75,7 @@ def test_no_step_of_a_split_graph_allocates_a_table() -> None:
     assert 0 < largest < ROWS * models.WIDTH
 
 
-@pytest.mark.parametrize("resource", [False, True])
+@pytest.mark.parametrize("resource", slow_but([False, True], True))
 def test_protection_changes_no_value(resource: bool) -> None:
     values = []
     for optimize in (False, True):

@@ -68,7 +68,7 @@ UNUSED = Model(
 )
 
 
-@example_share(0.05)
+@example_share(0.03)
 @example(model=UNUSED, stage=Stage(threads=1, capacity=1, smart=False), group=False, exact=False)
 @example(model=UNUSED, stage=None, group=False, exact=True)
 @ANY_GRAPH

@@ -19,7 +19,7 @@ def _check_losses(model: Model, stage: Stage) -> None:
     assert_moved(model, ahead.report)
 
 
-@example_share(0.05)
+@example_share(0.03)
 @given(MODELS, STAGE)
 def test_losses_equal_stock_at_every_step(model: Model, stage: Stage) -> None:
     _check_losses(model, stage)

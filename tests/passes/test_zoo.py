@@ -13,6 +13,7 @@ from graph_opt.session.session import Session
 from tests.passes import fused_models
 from tests.passes.zoo_models import MODELS, batches
 from tests.plain_sessions import plain_session
+from tests.quick_cases import slow_but
 
 # (model, what is not fused or does not run ahead, code). A gradient with a row for each id enters
 # the norm by which gradients are clipped: as TensorFlow writes it, or the norm would differ.
@@ -36,7 +37,7 @@ def run(name: str, options: Any) -> Tuple[List[float], Dict[str, Any]]:
             return losses, session.run(variables)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", slow_but(MODELS, "bst", "deepfm", "din", "dssm", "wide_and_deep"))
 def test_what_is_left_has_a_known_reason(name: str) -> None:
     MODELS[name](batches())
     report = optimize_graph(tf.get_default_graph(), fused_models.config(prefetch=True))

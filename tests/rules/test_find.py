@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from itertools import product
 from pathlib import Path
-from typing import Any, List, Tuple
+from typing import Any, Dict, List, Tuple
 
 import pytest
 from hypothesis import given
@@ -16,22 +15,19 @@ from graph_opt.graph.view import GraphView, TensorRef, Use
 from graph_opt.rules import Lookup, find_lookups
 from graph_opt.rules.find import DECLARED
 from tests.example_share import example_share
-from tests.quick_cases import slow_but
+from tests.quick_cases import one_of_each, slow_but
 from tests.rules import layer_models, lookup_models
 from tests.rules.lookup_models import Expected, Model
 from tests.rules.search import said, search
 
 SAFE_MEAN = (lookup_models.SAFE, "mean")
 SAFE_SUM = (lookup_models.SAFE, "sum")
-VARIANTS = [
-    pytest.param(
-        *(resource, partitions, strategy),
-        id="{}-{}".format(kind, how),
-        marks=() if resource == (how == "div") else pytest.mark.slow,
-    )
+# Whether tables are resources, their partitions, and how these divide them.
+VARIANTS: Dict[str, Tuple[bool, int, str]] = {
+    "{}-{}".format(kind, how): (resource, partitions, strategy)
     for kind, resource in (("ref", False), ("resource", True))
     for how, partitions, strategy in (("whole", 1, "mod"), ("mod", 2, "mod"), ("div", 3, "div"))
-]
+}
 
 
 def found_in_default_graph() -> Tuple[Lookup, ...]:
@@ -46,30 +42,33 @@ def check(model: Model) -> None:
     assert sorted(found, key=key) == sorted(model.expected, key=key)
 
 
-@pytest.mark.parametrize("resource, partitions, strategy", VARIANTS)
-@pytest.mark.parametrize("name", sorted(lookup_models.CORE_MODELS))
-def test_finds_core_lookups_with_their_last_tensor(
-    name: str, resource: bool, partitions: int, strategy: str
-) -> None:
-    model = Model(tf, resource, partitions, strategy)
+@pytest.mark.parametrize(
+    "name, variant", one_of_each(sorted(lookup_models.CORE_MODELS), list(VARIANTS))
+)
+def test_finds_core_lookups_with_their_last_tensor(name: str, variant: str) -> None:
+    model = Model(tf, *VARIANTS[variant])
     lookup_models.CORE_MODELS[name](model)
     model.train()
     check(model)
 
 
 @pytest.mark.parametrize(
-    "resource, partitions", slow_but(product([False, True], [1, 3]), (False, 1), (True, 3))
+    "name, variant",
+    one_of_each(
+        sorted(layer_models.COLUMN_MODELS),
+        ["ref-whole", "resource-div", "ref-div", "resource-whole"],
+    ),
 )
-@pytest.mark.parametrize("name", sorted(layer_models.COLUMN_MODELS))
-def test_finds_the_lookups_of_feature_columns(name: str, resource: bool, partitions: int) -> None:
-    model = Model(tf, resource, partitions, "div")
+def test_finds_the_lookups_of_feature_columns(name: str, variant: str) -> None:
+    model = Model(tf, *VARIANTS[variant])
     layer_models.COLUMN_MODELS[name](model)
     model.train()
     check(model)
 
 
-@pytest.mark.parametrize("resource", [False, True])
-@pytest.mark.parametrize("name", sorted(layer_models.LAYER_MODELS))
+@pytest.mark.parametrize(
+    "name, resource", one_of_each(sorted(layer_models.LAYER_MODELS), [False, True])
+)
 def test_finds_the_lookups_of_layers(name: str, resource: bool) -> None:
     model = Model(tf, resource)
     layer_models.LAYER_MODELS[name](model)
@@ -81,7 +80,7 @@ def test_every_pattern_gives_a_reason_for_its_place() -> None:
     assert all(pattern.reason for pattern in DECLARED)
 
 
-@pytest.mark.parametrize("partitions", [1, 2])
+@pytest.mark.parametrize("partitions", slow_but([1, 2], 2))
 def test_canned_estimators_have_their_lookups_found(partitions: int, tmp_path: Path) -> None:
     columns = [
         tf.feature_column.embedding_column(column, 4)
@@ -239,4 +238,4 @@ def questions(copies: int) -> int:
 
 
 def test_cost_is_linear_in_the_graph() -> None:
-    assert questions(12) < 4.2 * questions(3)
+    assert questions(8) < 4.2 * questions(2)

@@ -12,7 +12,7 @@ from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.rules import find_lookups
 from graph_opt.rules.lookup_inputs import DENSE, SEGMENTS, SPARSE
 from tests.plain_sessions import plain_session
-from tests.quick_cases import slow_but
+from tests.quick_cases import one_of_each, slow_but
 from tests.rules.layer_models import COLUMN_MODELS, LAYER_MODELS
 from tests.rules.lookup_models import CORE_MODELS, ROWS, Model
 from tests.rules.lookup_values import (
@@ -33,7 +33,6 @@ VARIANTS: Dict[str, Dict[str, Any]] = {
     "ref_mod": {"partitions": 3},
     "resource_div": {"resource": True, "partitions": 3, "strategy": "div"},
 }
-QUICK_VARIANTS = ("ref", "resource_div")
 CLIPPED = [name for name in CORE_MODELS if name.endswith("max_norm")]
 REFUSED_OF_TENSORFLOW_1 = {
     "contrib_scattered": "rows_not_by_ids",
@@ -41,6 +40,7 @@ REFUSED_OF_TENSORFLOW_1 = {
     "core_embedding_lookup_max_norm": "rows_clipped",
     "core_sparse_weighted_sqrtn": "division_by_zero",
 }
+TENSORFLOW_1 = sorted(set(EXPECTED) - set(REFUSED_OF_TENSORFLOW_1))
 # Its assertions would fail.
 WITHOUT_NEGATIVE_IDS = ("layer_identity_without_default",)
 
@@ -81,14 +81,9 @@ def assert_same_values(is_weighted: bool, negative: bool = True) -> None:
 
 
 def cases() -> List[Any]:
-    """Models and variants, of which those with both changes at once are quick."""
+    """Models and variants, of which each model with one variant is quick."""
     names = [name for name in (*CORE_MODELS, *COLUMN_MODELS) if name not in CLIPPED]
-    every = [
-        pytest.param(name, variant, marks=() if variant in QUICK_VARIANTS else pytest.mark.slow)
-        for name in names
-        for variant in VARIANTS
-    ]
-    return every + [(name, "ref") for name in LAYER_MODELS]
+    return one_of_each(names, list(VARIANTS)) + [(name, "ref") for name in LAYER_MODELS]
 
 
 @pytest.mark.parametrize(("name", "variant"), cases())
@@ -98,7 +93,7 @@ def test_one_op_gives_the_values_of_a_lookup(name: str, variant: str) -> None:
     assert_same_values("weighted" in name)
 
 
-@pytest.mark.parametrize("name", sorted(set(EXPECTED) - set(REFUSED_OF_TENSORFLOW_1)))
+@pytest.mark.parametrize("name", slow_but(TENSORFLOW_1, *TENSORFLOW_1[1::2]))
 def test_one_op_gives_the_values_of_graphs_made_by_tensorflow_1(name: str) -> None:
     tf.import_graph_def(read_graph(name), name="")
     assert_same_values("weighted" in name, name not in WITHOUT_NEGATIVE_IDS)
@@ -177,10 +172,10 @@ def table(dtype: Any = tf.float32, resource: bool = False, parts: int = 1) -> An
     )
 
 
-@pytest.mark.parametrize("strategy", ["mod", "div"])
-@pytest.mark.parametrize("parts", slow_but([1, 3, 7], 7))
-@pytest.mark.parametrize("dtype", [tf.int32, tf.int64])
-@pytest.mark.parametrize("rank", [1, 2, 3])
+@pytest.mark.parametrize(
+    "rank, dtype, parts, strategy",
+    one_of_each([1, 2, 3], [tf.int32, tf.int64], [7, 1, 3], ["mod", "div"]),
+)
 def test_ids_of_any_rank_give_one_row_each(
     rank: int, dtype: Any, parts: int, strategy: str
 ) -> None:
@@ -194,9 +189,9 @@ def test_a_gather_of_whole_rows_is_a_lookup_by_ids() -> None:
     assert_same([{"given": [[1, 2], [1, 19]]}])
 
 
-@pytest.mark.parametrize("rank", [2, 3, 4])
-@pytest.mark.parametrize("is_static", [True, False])
-@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(
+    "weighted, is_static, rank", one_of_each([False, True], [True, False], [2, 3, 4])
+)
 def test_sparse_ids_may_have_any_rank(rank: int, is_static: bool, weighted: bool) -> None:
     ids = sparse_of(rank if is_static else None, weighted)
     tf.nn.safe_embedding_lookup_sparse(table(), *ids)
@@ -212,9 +207,12 @@ def test_batches_without_ids(safe: bool, resource: bool) -> None:
     assert_same([{"indices": np.zeros([0, 2]), "shape": [3, 2], "values": []}])
 
 
-@pytest.mark.parametrize("kind", ["safe", "sparse", "weighted", "dense"])
-@pytest.mark.parametrize("combiner", ["sum", "mean", "sqrtn"])
-@pytest.mark.parametrize("dtype", [tf.float16, tf.bfloat16])
+@pytest.mark.parametrize(
+    "dtype, combiner, kind",
+    one_of_each(
+        [tf.float16, tf.bfloat16], ["sum", "mean", "sqrtn"], ["safe", "sparse", "weighted", "dense"]
+    ),
+)
 def test_tables_of_low_precision(dtype: Any, combiner: str, kind: str) -> None:
     one, ids = table(dtype), sparse_of(2, weights=True)
     if kind == "safe":

@@ -12,6 +12,7 @@ import pytest
 from graph_opt.compat import tf
 from graph_opt.runtime.staged import staged
 from graph_opt.session.prefetch_hook import make_prefetch_hook
+from tests.quick_cases import slow_but
 from tests.runtime.sources import STOP_SECONDS, failing_at, numbers, prefetch_threads, runner_of
 
 
@@ -86,7 +87,10 @@ def test_a_parse_error_mid_epoch_ends_the_training_with_its_message() -> None:
     assert prefetch_threads() == []
 
 
-@pytest.mark.parametrize("error", [tf.errors.AbortedError, tf.errors.UnavailableError])
+@pytest.mark.parametrize(
+    "error",
+    slow_but([tf.errors.AbortedError, tf.errors.UnavailableError], tf.errors.UnavailableError),
+)
 def test_a_preempted_main_recovers_and_continues(error: Any, tmp_path: Path) -> None:
     train = train_op_of(staged(staged(numbers(), capacity=2), num_threads=2))
     breaking = RaiseOnce(error(None, None, "worker lost"), 5)

@@ -43,7 +43,9 @@ def in_session(open_session: Callable[[], Any], where: str, bad: FrozenSet[int])
             return train(session, model)
 
 
-@pytest.mark.parametrize("where", ["dataset", "graph", "py_func", "lookup"])
+@pytest.mark.parametrize(
+    "where", slow_but(["dataset", "graph", "py_func", "lookup"], "dataset", "lookup")
+)
 @pytest.mark.parametrize("threads", slow_but([1, 4], 4))
 def test_every_error_comes_once_and_in_its_place(where: str, threads: int) -> None:
     bad = frozenset([0, 3, 4, BATCHES - 1])

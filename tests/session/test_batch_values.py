@@ -9,6 +9,7 @@ import pytest
 
 import graph_opt
 from graph_opt.compat import tf
+from tests.quick_cases import one_of_each
 
 ROWS, WIDTH, BATCH, STEPS = 20, 4, 8, 4
 KINDS = ("plain", "safe", "weighted")
@@ -70,8 +71,7 @@ def steps(kind: str, resource: bool, options: Any) -> List[List[Any]]:
             return [session.run(fetches) for _ in range(STEPS)]
 
 
-@pytest.mark.parametrize("resource", [False, True])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind, resource", one_of_each(KINDS, [True, False]))
 def test_gradients_of_tables_are_fetched_with_the_step(kind: str, resource: bool) -> None:
     stock = steps(kind, resource, None)
     for group, ahead in ((True, False), (False, True), (True, True)):

@@ -24,7 +24,7 @@ def forgotten():
         assert [each()[0] for each in session.callables] == list(range(200))
 
 gc.disable()
-for _ in range(5):
+for _ in range(2):
     forgotten()
     gc.collect()
 print("collected")

@@ -46,7 +46,7 @@ def assert_averages_deferred() -> None:
 
 @pytest.mark.parametrize(
     "model",
-    slow_but(MODELS, "adam of parts", "momentum of resources"),
+    slow_but(MODELS, "adam of parts"),
 )
 def test_averages_are_those_of_tensorflow(model: str) -> None:
     options = MODELS[model]

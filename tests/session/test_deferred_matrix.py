@@ -47,9 +47,6 @@ class Combination(NamedTuple):
 
 QUICK = (
     Combination("adam", False, False, True, False, True),
-    Combination("adam", False, True, False, True, True),
-    Combination("adam", True, True, True, True, False),
-    Combination("keras_adam", True, False, True, True, True),
     Combination("keras_adamax", True, True, False, True, False),
     Combination("momentum", False, False, False, True, True),
 )

@@ -12,6 +12,7 @@ from graph_opt.compat import tf
 from tests.dense_optimizers import DENSE, DENSE_MOVING_EVERY_ROW, OF_RESOURCES
 from tests.optimizer_models import KERAS
 from tests.passes.fused_models import config
+from tests.quick_cases import slow_but
 
 ROWS, WIDTH, BATCH, STEPS = 300, 5, 4, 120
 READ_AFTER = (40, 41, STEPS)
@@ -105,7 +106,7 @@ def assert_as_in_stock(optimizer: str, resource: bool) -> None:
 def dense_cases() -> List[Any]:
     """All optimizers with both kinds of variables; the slow ones differ little from a quick one."""
     quick = [
-        *(("dense_momentum", True), ("adam_weight_decay", False), ("penalized_sgd", True)),
+        *(("dense_momentum", True), ("adam_weight_decay", False)),
         *(("penalized_nesterov", False), ("penalized_keras_momentum", True)),
     ]
     return [
@@ -122,7 +123,9 @@ def test_gradients_as_large_as_the_table(optimizer: str, resource: bool) -> None
     assert_as_in_stock(optimizer, resource)
 
 
-@pytest.mark.parametrize("optimizer", KERAS_MOVING_EVERY_ROW)
+@pytest.mark.parametrize(
+    "optimizer", slow_but(KERAS_MOVING_EVERY_ROW, "amsgrad", "rms_prop_centered_plain")
+)
 def test_keras_optimizers(optimizer: str) -> None:
     assert_as_in_stock(optimizer, resource=True)
 

@@ -8,6 +8,7 @@ import pytest
 
 import graph_opt
 from graph_opt.compat import tf
+from tests.quick_cases import slow_but
 from tests.session.parameter_servers import free_addresses, parameter_servers
 from tests.session.small_model import BATCHES, async_config, initialize, small_model
 
@@ -30,7 +31,7 @@ def wait_for_end(session: Any) -> None:
             return
 
 
-@pytest.mark.parametrize("run", [plain, compiled])
+@pytest.mark.parametrize("run", slow_but([plain, compiled], plain))
 def test_the_end_of_input_is_told_without_servers(run: Run) -> None:
     ps, worker = free_addresses(2)
     tasks = {"ps": [ps], "worker": [worker]}

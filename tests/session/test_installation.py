@@ -13,6 +13,7 @@ import tensorflow as stock
 import graph_opt
 from graph_opt.compat import legacy_names, tf
 from tests.forked_programs import run_forked
+from tests.quick_cases import slow_but
 from tests.repository_checks import attributes_of_loaded_modules, changes_between
 from tests.session.small_model import (
     SmallModel,
@@ -155,7 +156,7 @@ def losses_of_script(model: SmallModel, config: Any) -> List[float]:
         return [loss for loss, _ in run_to_end(session, [model.loss, model.train_op])]
 
 
-@pytest.mark.parametrize("stock", [True, False])
+@pytest.mark.parametrize("stock", slow_but([True, False], False))
 def test_the_installed_config_overrides_the_scripts_own(stock: bool) -> None:
     expected = stock_losses()
     with graph_opt.install(async_config(), infer_io_stage=True):

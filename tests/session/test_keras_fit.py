@@ -10,6 +10,7 @@ import pytest
 
 import graph_opt
 from graph_opt.compat import tf
+from tests.quick_cases import slow_but
 from tests.session.small_model import report_on
 
 ROWS, BATCH = 256, 32
@@ -110,16 +111,19 @@ def fused_config() -> Any:
 
 @pytest.mark.parametrize(
     "fit",
-    [
-        on_dataset,
-        on_repeated_dataset,
-        on_dataset_with_loaded_weights,
-        on_weighted_dataset,
-        on_generator,
-        on_weighted_generator,
-        on_sequence,
-        on_arrays,
-    ],
+    slow_but(
+        [
+            on_dataset,
+            on_repeated_dataset,
+            on_dataset_with_loaded_weights,
+            on_weighted_dataset,
+            on_generator,
+            on_weighted_generator,
+            on_sequence,
+            on_arrays,
+        ],
+        *(on_dataset_with_loaded_weights, on_weighted_generator, on_arrays),
+    ),
 )
 def test_lookups_of_fit_are_fused_and_numbers_are_tensorflows(fit: Fit, capfd: Any) -> None:
     stock, graph = trained(fit), tf.Graph()

@@ -13,6 +13,7 @@ import pytest
 import graph_opt
 from graph_opt.compat import tf
 from graph_opt.session.graph_records import report_of
+from tests.quick_cases import slow_but
 from tests.session.small_model import (
     BATCH,
     SmallModel,
@@ -80,7 +81,7 @@ def train(
     return losses
 
 
-@pytest.mark.parametrize("threads", [1, 4])
+@pytest.mark.parametrize("threads", slow_but([1, 4], 1))
 def test_losses_equal_stock_step_by_step(threads: int) -> None:
     model = small_model()
     recorder = Recorder(model.features["row"])
@@ -114,7 +115,7 @@ def test_signatures_are_tensorflows() -> None:
         ]
 
 
-@pytest.mark.parametrize("first_optimized", [True, False])
+@pytest.mark.parametrize("first_optimized", slow_but([True, False], True))
 def test_checkpoints_are_interchangeable(first_optimized: bool, tmp_path: Path) -> None:
     names = []
     for optimized in (first_optimized, not first_optimized):
@@ -279,7 +280,7 @@ def test_a_graph_optimized_before_by_request_is_prefetched_though_it_trains_noth
     np.testing.assert_array_equal(np.concatenate(fetched), values)
 
 
-@pytest.mark.parametrize("place", [0, 1])
+@pytest.mark.parametrize("place", slow_but([0, 1], 1))
 def test_a_prefetch_hook_of_the_script_works_in_any_position(place: int) -> None:
     model = small_model()
     hooks = [Recorder(model.features["row"])]

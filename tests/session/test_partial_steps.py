@@ -9,6 +9,7 @@ import pytest
 
 import graph_opt
 from graph_opt.compat import tf
+from tests.quick_cases import slow_but
 
 ROWS, WIDTH, STEPS = 20, 4, 4
 BATCH = {"users": [1, 2, 1], "items": [3, 0, 3], "label": [0.0, 1.0, 1.0]}
@@ -113,7 +114,7 @@ def test_a_fetch_needs_what_it_needs_in_stock(resource: bool) -> None:
     assert_as_stock(fetched_alone, resource=resource)
 
 
-@pytest.mark.parametrize("resource", [False, True])
+@pytest.mark.parametrize("resource", slow_but([False, True], True))
 def test_rows_are_up_to_date_where_updates_are_deferred(resource: bool) -> None:
     assert_as_stock(
         fetched_alone,

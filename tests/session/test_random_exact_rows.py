@@ -35,7 +35,7 @@ def _check(model: Model, stage: Stage, target: str = "") -> None:
         assert difference(fused, train(script, None, target)) < TOLERANCE
 
 
-@example_share(0.05)
+@example_share(0.03)
 @given(MODELS, STAGE)
 def test_random_models(model: Model, stage: Stage) -> None:
     _check(model, stage)
@@ -55,7 +55,7 @@ def target() -> Iterator[str]:
         yield one
 
 
-@example_share(0.03)
+@example_share(0.02)
 @given(model=MODELS, stage=STAGE)
 def test_random_models_on_servers(target: str, model: Model, stage: Stage) -> None:
     _check(model, stage, target)

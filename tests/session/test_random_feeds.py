@@ -161,7 +161,7 @@ ANY_RUNS = given(
 )
 
 
-@example_share(0.05)
+@example_share(0.03)
 @ANY_RUNS
 def test_random_feeds(
     columns: List[Column], optimizer: str, runs: List[Run], deferred: bool

@@ -100,7 +100,7 @@ def trained_by(worker: Any, task: int) -> SmallModel:
         return small_model(learning_rate=0.1, epochs=2)
 
 
-@pytest.mark.parametrize("by_creator", [True, False])
+@pytest.mark.parametrize("by_creator", slow_but([True, False], True))
 def test_chief_and_worker_train_one_model(
     by_creator: bool, workers: List[Any], tmp_path: Path
 ) -> None:

@@ -17,6 +17,7 @@ from graph_opt.runtime import claims
 from graph_opt.runtime.metrics import buffer_metrics
 from graph_opt.session.graph_records import report_of
 from tests.conftest import THREAD_END_SECONDS
+from tests.quick_cases import slow_but
 from tests.session.small_model import (
     async_config,
     initialize,
@@ -47,7 +48,7 @@ def wait_for_end_of_prefetch_threads() -> None:
     assert prefetch_threads() == []
 
 
-@pytest.mark.parametrize("threads", [1, 4])
+@pytest.mark.parametrize("threads", slow_but([1, 4], 4))
 def test_losses_equal_stock_step_by_step_and_each_batch_comes_once(threads: int) -> None:
     expected = stock_losses()
     model = small_model()

@@ -10,6 +10,7 @@ import pytest
 
 import graph_opt
 from graph_opt.compat import tf
+from tests.quick_cases import slow_but
 from tests.session.small_model import (
     async_config,
     initialize,
@@ -25,7 +26,7 @@ def no_threads_left(threads_left_behind: Callable[[], List[str]]) -> Callable[[]
     return threads_left_behind
 
 
-@pytest.mark.parametrize("steps", [0, 1, 4, len(row_batches())])
+@pytest.mark.parametrize("steps", slow_but([0, 1, 4, len(row_batches())], 1, len(row_batches())))
 def test_the_initializer_starts_over_at_any_point_of_an_epoch(steps: int) -> None:
     model = small_model()
     with graph_opt.Session(config=async_config(threads=2, capacity=3)) as session:

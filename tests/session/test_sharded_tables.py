@@ -39,7 +39,7 @@ def require_same(parts: List[Dict[str, Any]], whole: Dict[str, np.ndarray]) -> N
 
 @pytest.mark.parametrize(
     "name, use_resource",
-    slow_but(product(sorted(OPTIMIZERS), [False, True]), ("adagrad", False), ("adam", True)),
+    slow_but(product(sorted(OPTIMIZERS), [False, True]), ("adam", True)),
 )
 def test_ranks_train_their_rows_as_one_process_trains_all(name: str, use_resource: bool) -> None:
     def work(transport: InProcessTransport) -> Any:

@@ -10,6 +10,7 @@ import graph_opt
 from graph_opt.compat import tf
 from graph_opt.session import step_recording
 from graph_opt.session.step_listeners import stop_telling
+from tests.quick_cases import slow_but
 from tests.report_page.page_models import content_of, lookups_config, node_names, trained_model
 
 
@@ -27,7 +28,7 @@ def _content() -> Any:
     return content_of(page.html())
 
 
-@pytest.mark.parametrize("monitored", [False, True])
+@pytest.mark.parametrize("monitored", slow_but([False, True], True))
 def test_steps_of_main_and_their_waits_are_on_the_page(recording: None, monitored: bool) -> None:
     train = trained_model()
     if monitored:

@@ -17,10 +17,11 @@ from graph_opt.sharding.in_process import run_ranks
 from graph_opt.sharding.key_placement import RowsByKey
 from graph_opt.sharding.transport import OneRank, Transport
 from tests.horovod_processes import NEEDS_HOROVOD, check_all_done
+from tests.quick_cases import slow_but
 from tests.sharding.dynamic_ranks import DIM, Results, eagerly, in_session, options
 
 
-@pytest.mark.parametrize("program", [in_session, eagerly])
+@pytest.mark.parametrize("program", slow_but([in_session, eagerly], in_session))
 def test_numbers_do_not_depend_on_the_number_of_ranks(program: Any) -> None:
     alone = program(OneRank())
     for size in (2, 3):

@@ -152,7 +152,7 @@ def check_model(model: Model, threads: int, capacity: int) -> None:
 ANY_MODEL = given(MODELS, st.sampled_from([1, 3]), st.integers(1, 4))
 
 
-@example_share(0.03)
+@example_share(0.02)
 @ANY_MODEL
 def test_random_models(model: Model, threads: int, capacity: int) -> None:
     check_model(model, threads, capacity)

@@ -13,6 +13,7 @@ from graph_opt import sok
 from graph_opt.compat import tf
 from graph_opt.sharding.in_process import InProcessTransport, run_ranks
 from graph_opt.sok.communication import communicating_through
+from tests.quick_cases import slow_but
 from tests.sharding.guarded_model import build
 from tests.sharding.prefetched_ranks import prefetching, train_rank
 
@@ -49,7 +50,9 @@ SIZES = {
 }
 
 
-@pytest.mark.parametrize("use", [trained, prefetched, with_named_layer])
+@pytest.mark.parametrize(
+    "use", slow_but([trained, prefetched, with_named_layer], prefetched, with_named_layer)
+)
 def test_a_graph_that_is_dropped_is_gone(use: Any) -> None:
     group: List[InProcessTransport] = []  # a process has its group until it ends
     lock = threading.Lock()

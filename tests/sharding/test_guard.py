@@ -12,6 +12,7 @@ from graph_opt import sok
 from graph_opt.compat import tf
 from graph_opt.sharding.in_process import InProcessTransport, run_ranks
 from graph_opt.sok.communication import communicating_through
+from tests.quick_cases import slow_but
 from tests.sharding.guarded_model import ROWS, build, table_by_key, torn
 
 FAILS = 1  # the rank that does
@@ -225,7 +226,7 @@ def test_exchanges_of_one_step_fail_together_and_go_on() -> None:
             assert ("rank {}: ".format(number % 3) in message) == (number % 3 != rank)
 
 
-@pytest.mark.parametrize("by_key", [False, True])
+@pytest.mark.parametrize("by_key", slow_but([False, True], True))
 def test_inputs_of_a_step_that_end_apart_end_it_on_all_ranks(by_key: bool) -> None:
     def work(transport: InProcessTransport) -> Any:
         row = tf.data.Dataset.from_tensors(np.array([[0, 1]]))

@@ -17,6 +17,7 @@ from graph_opt.sharding.initial_part import initial_part
 from graph_opt.sharding.placement import TablePlacement, by_columns, on_rank, sharded
 from graph_opt.sharding.transport import OneRank, Transport
 from graph_opt.sok.communication import communicating_through
+from tests.quick_cases import slow_but
 
 SHAPE = (11, 4)
 TABLE = np.arange(44, dtype=np.float32).reshape(SHAPE)
@@ -48,7 +49,7 @@ def placements(num_ranks: int) -> List[TablePlacement]:
     ]
 
 
-@pytest.mark.parametrize("most_elements", [1 << 26, 12])
+@pytest.mark.parametrize("most_elements", slow_but([1 << 26, 12], 12))
 def test_a_function_starts_the_same_rows_on_any_number_of_ranks(
     most_elements: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -85,7 +85,7 @@ def in_one_process(name: str) -> List[np.ndarray]:
         return [table.numpy() for table in tables]
 
 
-@pytest.mark.parametrize("name", slow_but(sorted(OPTIMIZERS), "adam", "legacy.adam"))
+@pytest.mark.parametrize("name", slow_but(sorted(OPTIMIZERS), "adam"))
 def test_keras_trains_parts_as_one_table(name: str) -> None:
     traced = name != "adam"
     ranks = run_ranks(3, lambda transport: on_rank(transport, name, traced), 120)

@@ -103,9 +103,10 @@ def test_steps_of_other_kinds_are_compared_too_and_equal_ones_once() -> None:
             prefetching(3, 2),
             "stage 'async_embedding': threads_num 2, capacity 2, ordered on rank 0",
         ),
-        (
+        pytest.param(
             prefetching(2, 4),
             "stage 'async_embedding': threads_num 2, capacity 2, ordered on rank 0",
+            marks=pytest.mark.slow,
         ),
         (None, "rank 0 has stage 'async_embedding' and rank 1 has not"),
     ],

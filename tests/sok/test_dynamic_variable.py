@@ -80,7 +80,10 @@ def trained(optimizer: Callable[[], Any]) -> Callable[[Any], Any]:
 
 @pytest.mark.parametrize(
     "optimizer",
-    [lambda: tf.train.AdagradOptimizer(0.1), lambda: tf.keras.optimizers.legacy.Adam(0.1)],
+    [
+        pytest.param(lambda: tf.train.AdagradOptimizer(0.1), marks=pytest.mark.slow),
+        lambda: tf.keras.optimizers.legacy.Adam(0.1),
+    ],
     ids=["Adagrad", "legacy Adam"],
 )
 def test_training_gives_the_same_rows_on_any_number_of_ranks(optimizer: Any) -> None:

@@ -19,7 +19,7 @@ from tests.sok.trained_tables import BATCH, OPTIMIZERS, SHAPES, train_part, trai
 STEPS = 12
 CUTS: Dict[int, List[int]] = {1: [0, BATCH], 2: [0, 2, BATCH], 3: [0, 4, 4, BATCH]}
 
-CASES: List[Any] = [("adagrad", 1), ("momentum", 2), ("adam", 1), ("adam", 3)]
+CASES: List[Any] = [("adagrad", 1), ("momentum", 2), ("adam", 3)]
 CASES += [
     pytest.param(optimizer, ranks, marks=pytest.mark.slow)
     for optimizer in sorted(OPTIMIZERS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any, List, Tuple
 
 import numpy as np
@@ -65,7 +66,11 @@ def is_async(transport: InProcessTransport) -> Any:
 
 @pytest.mark.parametrize(
     ("config", "kind"),
-    [(lambda _: None, "divided"), (is_async, "divided"), (lambda _: None, "by_key")],
+    [
+        pytest.param(lambda _: None, "divided", marks=pytest.mark.slow),
+        (is_async, "divided"),
+        (lambda _: None, "by_key"),
+    ],
     ids=["plain", "async", "by_key"],
 )
 @pytest.mark.parametrize("policy", slow_but(["drop", "empty"], "drop"))
@@ -91,9 +96,12 @@ def test_monitored_sessions_end_in_the_same_step(policy: str, config: Any, kind:
     assert [sum(seen) for seen in results] == bags
 
 
-@pytest.mark.parametrize("policy", [pytest.param("drop", marks=pytest.mark.slow), "empty"])
 @pytest.mark.parametrize(
-    ("traced", "kind"), [(False, "divided"), (True, "divided"), (False, "by_key"), (True, "by_key")]
+    "traced, kind, policy",
+    slow_but(
+        product([False, True], ["divided", "by_key"], ["drop", "empty"]),
+        *((False, "divided", "empty"), (True, "by_key", "empty")),
+    ),
 )
 def test_eager_loops_end_in_the_same_step(policy: str, traced: bool, kind: str) -> None:
     def work(transport: InProcessTransport) -> Any:

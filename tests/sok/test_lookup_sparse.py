@@ -12,6 +12,7 @@ from graph_opt.compat import tf
 from graph_opt.sharding.in_process import run_ranks
 from graph_opt.sharding.transport import OneRank, Transport
 from graph_opt.sok.communication import communicating_through
+from tests.quick_cases import slow_but
 from tests.sok.trained_tables import BATCH, OPTIMIZERS, SHAPES, train_part, train_stock
 
 CUTS = {1: [0, BATCH], 2: [0, 2, BATCH], 3: [0, 0, 4, BATCH]}  # of three ranks one has no bags
@@ -31,7 +32,7 @@ def joined(num_ranks: int, optimizer: str, steps: int) -> List[np.ndarray]:
 @pytest.mark.parametrize(
     "num_ranks", [*(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2)), 3]
 )
-@pytest.mark.parametrize("optimizer", sorted(OPTIMIZERS))
+@pytest.mark.parametrize("optimizer", slow_but(sorted(OPTIMIZERS), "adam", "momentum"))
 def test_training_on_ranks_is_training_on_the_whole_batch(optimizer: str, num_ranks: int) -> None:
     stock = train_stock(optimizer, steps=30)
     for ours, theirs in zip(joined(num_ranks, optimizer, steps=30), stock):

@@ -126,13 +126,13 @@ def test_one_optimizer_trains_a_table_and_another_variable_alike(
 
 
 @pytest.mark.parametrize(
-    "rows, in_function",
+    "family, rows, in_function",
     slow_but(
-        product([[0, 2, 4], [3, 1], [2, 2, 2], []], [False, True]),
-        *(([2, 2, 2], True), ([0, 2, 4], False), ([3, 1], False), ([], True)),
+        product(["train", "legacy", "keras"], [[0, 2, 4], [3, 1], [2, 2, 2], []], [False, True]),
+        *(("train", [2, 2, 2], True), ("train", [], True), ("legacy", [0, 2, 4], False)),
+        *(("legacy", [2, 2, 2], True), ("keras", [3, 1], False), ("keras", [], True)),
     ),
 )
-@pytest.mark.parametrize("family", ["train", "legacy", "keras"])
 def test_repeated_rows_are_summed_and_others_taken_as_they_are(
     family: str, rows: List[int], in_function: bool
 ) -> None:

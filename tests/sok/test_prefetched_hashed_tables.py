@@ -15,6 +15,7 @@ from graph_opt.compat import tf
 from graph_opt.sharding.in_process import run_ranks
 from graph_opt.sharding.transport import Transport
 from graph_opt.sok.communication import communicating_through
+from tests.quick_cases import slow_but
 from tests.session.small_model import async_config, report_on
 
 STEPS, BATCH = 8, 6
@@ -61,7 +62,7 @@ def trained(transport: Transport, config: Any, path: str, optimizer: str) -> Dic
         return dict(zip(keys, np.concatenate([rows, slots], axis=1)))
 
 
-@pytest.mark.parametrize("optimizer", sorted(OPTIMIZERS))
+@pytest.mark.parametrize("optimizer", slow_but(sorted(OPTIMIZERS), "adagrad"))
 def test_they_train_as_without_and_are_saved_meanwhile(optimizer: str, tmp_path: Path) -> None:
     config = async_config()
     config.graph_options.optimizer_options.do_group_embedding = True

@@ -90,7 +90,7 @@ def trained(transport: Transport, minimize: Minimize, run: Any) -> Dict[str, np.
 @pytest.mark.parametrize(
     "minimize, run",
     [
-        (minimized, in_plain_session),
+        pytest.param(minimized, in_plain_session, marks=pytest.mark.slow),
         (clipped, in_monitored_session),
         (by_hand, in_stock_session),
     ],

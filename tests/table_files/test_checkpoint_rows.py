@@ -9,6 +9,7 @@ import pytest
 
 from graph_opt.compat import tf
 from graph_opt.table_files.checkpoint_rows import CheckpointRows
+from tests.quick_cases import slow_but
 
 PARTITIONERS = {
     "whole": None,
@@ -18,7 +19,7 @@ PARTITIONERS = {
 }
 
 
-@pytest.mark.parametrize("sharded", [False, True])
+@pytest.mark.parametrize("sharded", slow_but([False, True], True))
 def test_rows_are_those_that_tensorflow_has_saved(sharded: bool, tmp_path: Path) -> None:
     values = {
         name: tf.get_variable("a/" + name, [8200, 5], partitioner=partitioner)

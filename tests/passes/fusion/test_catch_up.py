@@ -17,6 +17,7 @@ from graph_opt.passes.graph_reports import report_of_rewritten
 from graph_opt.passes.optimize import Planned, optimize_graph_def, plan
 from tests.control_flow import control_flow_v2
 from tests.passes import fused_models as models
+from tests.quick_cases import one_of_each
 
 DEFERRED = models.config(adam="deferred")
 
@@ -51,8 +52,7 @@ def caught_up(view: GraphView, name: str) -> List[Tuple[str, List[str]]]:
     ]
 
 
-@pytest.mark.parametrize("resource", [False, True])
-@pytest.mark.parametrize("shards", [1, 2])
+@pytest.mark.parametrize("shards, resource", one_of_each([1, 2], [False, True]))
 def test_a_fused_lookup_waits_for_the_rows_of_its_ids(resource: bool, shards: int) -> None:
     trained(resource, shards)
     made, view = planned()

@@ -68,7 +68,7 @@ def many(inputs: Inputs) -> List[Any]:
         (swapped, 3),
         (alone, 3),
         (read_elsewhere, 0),
-        (many, 18),
+        pytest.param(many, 18, marks=pytest.mark.slow),
     ],
 )
 def test_joined_lookups_train_the_same(lookups: Any, joined: int) -> None:

@@ -76,9 +76,7 @@ def assert_same(build: Build, config: Any = DEFERRED, **options: int) -> None:
         )
 
 
-@pytest.mark.parametrize(
-    "resource, shards", slow_but(product([False, True], [1, 3]), (False, 1), (True, 3))
-)
+@pytest.mark.parametrize("resource, shards", slow_but(product([False, True], [1, 3]), (True, 3)))
 def test_tables_and_moments_are_stock_at_any_time(resource: bool, shards: int) -> None:
     assert_same(of(two_safe(resource, shards)))
 
@@ -122,7 +120,7 @@ def test_every_kind_of_reader_sees_current_rows(resource: bool) -> None:
     assert_same(build, every=3)
 
 
-@pytest.mark.parametrize("resource", [False, True])
+@pytest.mark.parametrize("resource", slow_but([False, True], True))
 def test_an_average_of_the_table_in_each_step_is_stock(resource: bool) -> None:
     def build(inputs: Dict[str, Any]) -> Built:
         built = of(two_safe(resource))(inputs)
@@ -168,7 +166,7 @@ def test_a_session_says_how_many_updates_are_deferred(
     assert "updates of 2 tables fused (all deferred)" in capfd.readouterr().err
 
 
-@pytest.mark.parametrize("resource", [False, True])
+@pytest.mark.parametrize("resource", slow_but([False, True], False))
 def test_the_models_own_group_lookup_of_such_a_table_sees_current_rows(resource: bool) -> None:
     """Its gradient is no fused one, but the update of the sum is."""
 

@@ -18,6 +18,7 @@ from tests.optimizer_models import STOCK
 from tests.passes import fused_models
 from tests.passes.fusion import dynamic_models as models
 from tests.passes.refused_models import ControlFlowV1
+from tests.quick_cases import slow_but
 
 
 def optimized(lookups: models.Lookups, clip: bool = False) -> Any:
@@ -45,10 +46,7 @@ def test_lookups_and_updates_of_every_api_are_fused_with_those_of_a_static_table
 
 @pytest.mark.parametrize(
     "optimizer",
-    [
-        name if name in ("adagrad", "adam", "ftrl") else pytest.param(name, marks=pytest.mark.slow)
-        for name in STOCK
-    ],
+    slow_but(STOCK, "adam"),
 )
 def test_training_is_the_same_with_every_optimizer(optimizer: str) -> None:
     # TensorFlow's Adam moves every row of a static table, and a fused one does so, too, later.
@@ -165,7 +163,7 @@ def of_full_tables(config: Optional[Any], updates_in_cond: bool = False) -> mode
             return models.exported(losses, session.run(exports), {}, report)
 
 
-@pytest.mark.parametrize("updates_in_cond", [False, True])
+@pytest.mark.parametrize("updates_in_cond", slow_but([False, True], True))
 def test_full_tables_lose_the_same_rows(updates_in_cond: bool) -> None:
     fused = of_full_tables(fused_models.config(), updates_in_cond)
     models.assert_equal(fused, of_full_tables(None, updates_in_cond))

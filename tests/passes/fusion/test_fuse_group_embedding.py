@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any, Callable, Dict, List, Set
 
 import numpy as np
@@ -113,9 +114,9 @@ def ops_run(trained: models.Trained) -> Set[str]:
 
 # tests/rules/optimizers/test_sparse_update.py trains with each of them.
 @pytest.mark.parametrize(
-    "optimizer", slow_but(ROW_BY_ROW, "sgd", "adagrad", "ftrl_shrinkage", "rms_prop_centered")
+    "resource, optimizer",
+    slow_but(product([False, True], ROW_BY_ROW), (False, "adagrad"), (False, "ftrl_shrinkage")),
 )
-@pytest.mark.parametrize("resource", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_training_is_the_same_with_every_optimizer(optimizer: str, resource: bool) -> None:
     lookups = two_safe(resource, shards=2)
     fused = models.train(lookups, optimizer, models.config())
@@ -125,14 +126,17 @@ def test_training_is_the_same_with_every_optimizer(optimizer: str, resource: boo
 
 @pytest.mark.parametrize(
     "resource, strategy, shards",
-    [
-        pytest.param(False, "mod", 1, marks=pytest.mark.slow),
-        (True, "mod", 3),
-        (False, "div", 3),
-        pytest.param(True, "mod", 1, marks=pytest.mark.slow),
-        pytest.param(False, "mod", 3, marks=pytest.mark.slow),
-        pytest.param(True, "div", 3, marks=pytest.mark.slow),
-    ],
+    slow_but(
+        [
+            (False, "mod", 1),
+            (True, "mod", 3),
+            (False, "div", 3),
+            (True, "mod", 1),
+            (False, "mod", 3),
+            (True, "div", 3),
+        ],
+        (True, "div", 3),
+    ),
 )
 def test_training_is_the_same_with_every_api(resource: bool, strategy: str, shards: int) -> None:
     lookups = every_api(resource, strategy, shards)
@@ -142,7 +146,9 @@ def test_training_is_the_same_with_every_api(resource: bool, strategy: str, shar
     assert [lookup.update for lookup in fused.report.fused_lookups] == ["fused"] * 6
 
 
-@pytest.mark.parametrize("lookups", [shared, backwards, feature_columns])
+@pytest.mark.parametrize(
+    "lookups", slow_but([shared, backwards, feature_columns], shared, feature_columns)
+)
 def test_models_of_all_kinds_train_the_same(lookups: Callable[[Inputs], List[Any]]) -> None:
     fused = models.train(lookups, options=models.config())
     assert_equal(fused, models.train(lookups))
@@ -167,7 +173,7 @@ def test_adam_keeps_its_update_of_whole_tables_where_asked() -> None:
     assert codes == ["adam_updates_whole_table"] * 2
 
 
-@pytest.mark.parametrize("resource", [False, True])
+@pytest.mark.parametrize("resource", slow_but([False, True], True))
 def test_lazy_adam_moves_only_the_rows_that_were_looked_up(resource: bool) -> None:
     fused = models.train(two_safe(resource), "adam", models.config(lazy_adam=True), steps=1)
     stock = models.train(two_safe(resource), "adam", steps=1)

@@ -45,7 +45,7 @@ def groups(trained: models.Trained) -> List[str]:
 
 
 @pytest.mark.parametrize("optimizer", slow_but(["adagrad", "adam", "momentum"], "adagrad"))
-@pytest.mark.parametrize("resource, shards", [(False, 1), (True, 3)])
+@pytest.mark.parametrize("resource, shards", slow_but([(False, 1), (True, 3)], (True, 3)))
 def test_they_train_as_tensorflows_do(resource: bool, shards: int, optimizer: str) -> None:
     own = sequences(OWN, resource, shards)
     fused = models.train(own, optimizer, models.config())

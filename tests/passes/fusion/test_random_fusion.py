@@ -21,7 +21,7 @@ def check_training(model: Model) -> None:
     assert bool(read) == bool(fused.report.fused) and len(fused.report.fused) <= read
 
 
-@example_share(0.05)
+@example_share(0.03)
 @given(MODELS)
 def test_random_models_train_the_same(model: Model) -> None:
     check_training(model)

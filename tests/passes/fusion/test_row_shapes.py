@@ -9,6 +9,7 @@ import pytest
 
 from graph_opt.compat import tf
 from tests.passes import fused_models as models
+from tests.quick_cases import one_of_each
 
 
 def variable(name: str, row: Tuple[int, ...], resource: bool, shards: int = 1) -> Any:
@@ -40,8 +41,7 @@ def biases_and_heads(resource: bool, shards: int) -> Callable[[Dict[str, Any]], 
     return lookups
 
 
-@pytest.mark.parametrize("shards", [1, 2])
-@pytest.mark.parametrize("resource", [False, True])
+@pytest.mark.parametrize("resource, shards", one_of_each([False, True], [1, 2]))
 def test_train_as_tensorflows_own(resource: bool, shards: int) -> None:
     lookups = biases_and_heads(resource, shards)
     stock = models.train(lookups)

@@ -15,6 +15,7 @@ from graph_opt.config import ConfigProto
 from tests.example_share import example_share
 from tests.passes import models
 from tests.passes.one_pass import ran_pass
+from tests.quick_cases import slow_but
 
 # The last ones have fewer rows than there are micro-batches.
 SIZES = (8, 7, 9, 3, 1)
@@ -123,7 +124,7 @@ def assert_same(found: Trained, wanted: Trained, divided: bool = True) -> None:
         np.testing.assert_allclose(one, other, 2e-5, 2e-6)
 
 
-@pytest.mark.parametrize("loss", sorted(LOSSES))
+@pytest.mark.parametrize("loss", slow_but(sorted(LOSSES), "mean_of_present", "sum_with_penalty"))
 def test_updates_are_those_of_whole_batches(loss: str) -> None:
     made: Dict[str, Any] = dict(loss_of=LOSSES[loss], clip=loss == "sum_with_penalty")
     assert_same(train(4, **made), train(0, **made))

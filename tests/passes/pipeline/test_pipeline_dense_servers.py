@@ -7,6 +7,7 @@ from typing import Iterator
 import pytest
 
 from tests.passes.pipeline import delayed_training as models
+from tests.quick_cases import slow_but
 from tests.session.parameter_servers import stock_servers
 
 OPTIMIZERS = ("sgd", "momentum", "adagrad", "adam", "ftrl")
@@ -31,7 +32,7 @@ def check(
     assert pipelined.difference(reference) == []
 
 
-@pytest.mark.parametrize("resource", [True, False])
+@pytest.mark.parametrize("resource", slow_but([True, False], True))
 def test_numbers_are_those_of_delayed_gradients(target: str, resource: bool) -> None:
     check(target, "adam", resource, servers=1, steps=5)
 

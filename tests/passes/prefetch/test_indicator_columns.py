@@ -13,6 +13,7 @@ from graph_opt.rules.lookup import BUCKETIZED_COLUMN, INDICATOR_COLUMN
 from graph_opt.session.live import optimize_graph
 from graph_opt.session.session import Session
 from tests.passes import models
+from tests.quick_cases import slow_but
 
 ROWS, BATCH = 32, 4
 Layer = Callable[[Dict[str, Any], List[Any]], Any]
@@ -75,7 +76,7 @@ def losses(layer: Layer, made: List[Any], config: Any) -> Tuple[List[float], Any
             return [session.run([loss, step])[0] for _ in range(ROWS // BATCH)], report
 
 
-@pytest.mark.parametrize("layer", [input_layer, dense_features])
+@pytest.mark.parametrize("layer", slow_but([input_layer, dense_features], dense_features))
 def test_all_columns_of_an_input_layer_are_computed_ahead(layer: Layer) -> None:
     expected, _ = losses(layer, columns(), None)
     found, report = losses(layer, columns(), models.config())

@@ -24,6 +24,7 @@ from tests.passes.shard_tables.replicated_scripts import (
     train,
     train_sharded,
 )
+from tests.quick_cases import slow_but
 
 ROWS = 23
 TABLES = ("items", "users", "history")
@@ -107,7 +108,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("reduced", "use_resource", "optimizer"), CASES)
+@pytest.mark.parametrize(("reduced", "use_resource", "optimizer"), slow_but(CASES, *CASES[1:3]))
 def test_sharded_tables_train_as_whole_ones(
     reduced: Any, use_resource: bool, optimizer: str
 ) -> None:

@@ -11,7 +11,7 @@ from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView
 from graph_opt.rules import find_lookups
 from graph_opt.rules.gradients.rows import row_gradients
-from tests.quick_cases import slow_but
+from tests.quick_cases import one_of_each, slow_but
 from tests.rules.gradient_values import assert_same_gradients, changed, found_gradients, loss_of
 from tests.rules.layer_models import COLUMN_MODELS, LAYER_MODELS
 from tests.rules.lookup_models import CORE_MODELS, Model
@@ -19,14 +19,14 @@ from tests.rules.lookup_values import shaped_view
 from tests.rules.test_graphs import EXPECTED, read_graph
 from tests.rules.test_lookup_inputs import (
     CLIPPED,
-    QUICK_VARIANTS,
-    REFUSED_OF_TENSORFLOW_1,
+    TENSORFLOW_1,
     VARIANTS,
     WITHOUT_NEGATIVE_IDS,
     cases,
     initialize,
 )
 
+QUICK_VARIANTS = ("ref", "resource_div")
 MODELS = {**CORE_MODELS, **COLUMN_MODELS, **LAYER_MODELS}
 
 
@@ -45,7 +45,7 @@ def test_the_pooled_gradient_gives_the_gradients_of_all_shards(name: str, varian
     assert_same_gradients(initialize, len(model.expected))
 
 
-@pytest.mark.parametrize("name", sorted(set(EXPECTED) - set(REFUSED_OF_TENSORFLOW_1)))
+@pytest.mark.parametrize("name", slow_but(TENSORFLOW_1, *TENSORFLOW_1[::2]))
 def test_gradients_of_graphs_made_by_tensorflow_1_are_found(name: str) -> None:
     tf.import_graph_def(read_graph(name), name="")
     count = len(EXPECTED[name])
@@ -53,8 +53,7 @@ def test_gradients_of_graphs_made_by_tensorflow_1_are_found(name: str) -> None:
     assert_same_gradients(initialize, count, negative, trailing=False)
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("name", CLIPPED)
+@pytest.mark.parametrize("name, variant", one_of_each(CLIPPED, list(VARIANTS)))
 def test_refuses_the_gradient_of_rows_clipped_to_a_norm(name: str, variant: str) -> None:
     model = Model(tf, **VARIANTS[variant])
     CORE_MODELS[name](model)
@@ -115,7 +114,7 @@ def model_tables() -> List[Any]:
     return list(tf.trainable_variables())
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("variant", slow_but(VARIANTS, *QUICK_VARIANTS))
 def test_lookups_of_one_table_have_a_gradient_each(variant: str) -> None:
     model = Model(tf, **VARIANTS[variant])
     table = model.table()

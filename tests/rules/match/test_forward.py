@@ -10,7 +10,7 @@ from graph_opt.compat import tf
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.rules import find_lookups
 from graph_opt.rules.match.forward import ForwardPart
-from tests.quick_cases import slow_but
+from tests.quick_cases import one_of_each
 from tests.rules import lookup_models
 from tests.rules.lookup_models import ROWS, WIDTH, Model
 from tests.rules.search import outputs, said, search
@@ -40,9 +40,9 @@ def assert_finds_all(model: Model) -> None:
     assert [said(lookup) for lookup in search().lookups] == model.expected
 
 
-@pytest.mark.parametrize("resource", slow_but([False, True], True))
-@pytest.mark.parametrize("optimizer", sorted(OPTIMIZERS))
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    "name, optimizer, resource", one_of_each(list(MODELS), sorted(OPTIMIZERS), [True, False])
+)
 def test_backward_and_update_change_nothing(name: str, optimizer: str, resource: bool) -> None:
     model = Model(tf, resource)
     lookup_models.CORE_MODELS[name](model)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from graph_opt.compat import tf
 from tests.dense_optimizers import DENSE, OF_RESOURCES, SHRINKING
 from tests.optimizer_models import STOCK
+from tests.quick_cases import slow_but
 from tests.rules.gradient_values import loss_of
 from tests.rules.lookup_models import Model
 from tests.rules.optimizers.test_sparse_update import (
@@ -29,8 +31,14 @@ def graph() -> Any:
         yield graph
 
 
-@pytest.mark.parametrize("resource", [pytest.param(False, marks=pytest.mark.slow), True])
-@pytest.mark.parametrize("optimizer", sorted(set(DENSE) - set(SHRINKING)))
+@pytest.mark.parametrize(
+    "optimizer, resource",
+    slow_but(
+        product(sorted(set(DENSE) - set(SHRINKING)), [False, True]),
+        *(("adam_without_weight_decay", True), ("dense_adam", True), ("dense_momentum", True)),
+        *(("dense_keras_amsgrad", True), ("dense_sgd", True)),
+    ),
+)
 def test_updates_with_gradients_as_large_as_the_table(optimizer: str, resource: bool) -> None:
     model = Model(tf, resource=resource or optimizer in OF_RESOURCES)
     two_lookups(model)

@@ -93,7 +93,7 @@ def received_by(session: Any, fetches: List[Any]) -> List[str]:
             for name in ("adagrad", "adam", "momentum", "ftrl", "rms_prop_centered")
             for table in ((False, 1), (True, 3))
         ],
-        *(("adam", False, 1), ("momentum", True, 3), ("adam", True, 3)),
+        *(("adam", False, 1), ("momentum", True, 3)),
     ),
 )
 def test_training_on_servers_is_the_same(
