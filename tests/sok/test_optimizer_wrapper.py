@@ -66,6 +66,7 @@ def test_optimizers_of_each_kind_train_as_on_the_whole_batch() -> None:
         np.testing.assert_allclose(ours[name], theirs, rtol=1e-4, atol=1e-5, err_msg=name)
 
 
+@pytest.mark.slow
 def test_two_runs_are_equal_to_the_bit() -> None:
     first, second = joined(2, 20, SOME), joined(2, 20, SOME)
     for name, table in first.items():

@@ -61,6 +61,7 @@ def test_with_a_hash_table_rows_train_as_without(optimizer: str, num_ranks: int)
     assert_close(ours, joined(1, by_row, 30))
 
 
+@pytest.mark.slow
 def test_two_runs_are_equal_to_the_bit() -> None:
     first, second = (joined(3, "plugin_adam", 20, use_hashtable=True) for _ in range(2))
     np.testing.assert_array_equal(first.rows, second.rows)

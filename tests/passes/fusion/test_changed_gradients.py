@@ -124,7 +124,7 @@ def test_clipped_updates_of_all_tables_are_one_op() -> None:
     "name, optimizer, changed",
     [
         ("towers_clipped_together", "dense_adam", 4),
-        ("towers_clipped_together", "adam_weight_decay", 4),
+        pytest.param("towers_clipped_together", "adam_weight_decay", 4, marks=pytest.mark.slow),
         ("accumulated_in_variables", "dense_adam", 8),
         ("slices_applied_if_finite", "adam", 4),
     ],
