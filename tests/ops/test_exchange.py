@@ -89,7 +89,7 @@ def check(case: ExchangeCase, mode: str) -> None:
             np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance * scale)
 
 
-@example_share(0.04)
+@example_share(0.03)
 @given(case=cases(), mode=st.sampled_from(MODES))
 def test_an_exchange_is_a_lookup_in_one_process(case: ExchangeCase, mode: str) -> None:
     check(case, mode)

@@ -154,7 +154,7 @@ LOOKUPS = st.lists(
 )
 
 
-@example_share(0.08)
+@example_share(0.05)
 @given(kinds=LOOKUPS, dense_gathers=st.integers(0, 3), train=st.booleans())
 def test_every_lookup_of_a_mixture_is_found_once_and_dense_gathers_are_not(
     kinds: List[Tuple[str, bool, Tuple[int, str]]], dense_gathers: int, train: bool

@@ -176,7 +176,7 @@ ANY_RUNS = given(
 )
 
 
-@example_share(0.05)
+@example_share(0.03)
 @ANY_RUNS
 def test_random_fetches(
     model: Model, runs: List[Run], group: bool, stage: Optional[Stage], exact: bool
