@@ -19,8 +19,8 @@ from graph_opt.compat import tf
 STAND_IN_SCOPE = "/tensorflow/"
 _OUTPUT_SHAPES = "_output_shapes"
 
-# TensorFlow exports nodes of C++ and then asks Python for their shapes. It raises a KeyError for one
-# that another thread is just adding, which Python gets to know a moment later.
+# TensorFlow exports the nodes of C++ and then asks Python for their shapes. It raises a KeyError for
+# one that another thread is just adding, which Python gets to know a moment later.
 _ATTEMPTS = 1000
 _PAUSE_SECONDS = 1e-3
 

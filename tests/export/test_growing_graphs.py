@@ -25,7 +25,7 @@ class SlowlyGrowingGraph(tf.Graph):
         if self.slow:
             self.half_added.set()
             assert self.exported_twice.wait(TIMEOUT)
-        return super()._add_op(operation)  # type: ignore[misc]
+        return super()._add_op(operation)
 
     def _as_graph_def(self, *arguments: Any, **named: Any) -> Any:
         self.exports += 1
