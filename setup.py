@@ -2,13 +2,16 @@
 
     python setup.py build_ext --inplace     compiles what changed, into graph_opt
 
-All is built by CMake, the ops against the TensorFlow that this Python imports.
+All is built by CMake, the ops against the TensorFlow that this Python imports. Its release is part
+of the library's name, so libraries for several releases may lie side by side.
 """
 
 from __future__ import annotations
 
+import glob
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -20,16 +23,18 @@ from setuptools.command.build_ext import build_ext
 
 try:
     from setuptools.command.bdist_wheel import bdist_wheel
-except ImportError:
-    sys.exit("graph_opt: setuptools is too old: pip install --upgrade setuptools")
+except ImportError:  # Releases of setuptools for Python 3.7 leave it to another package.
+    from wheel.bdist_wheel import bdist_wheel  # type: ignore[import-untyped]
 
 SOURCES = "ops_src"
-BUILD = os.path.join("build", "cmake")
-LIBRARIES = ("graph_opt.ops.libgraph_opt_ops", "graph_opt.launch.libgraph_opt_network")
+OPS = "libgraph_opt_ops"
+LIBRARIES = ("graph_opt.ops." + OPS, "graph_opt.launch.libgraph_opt_network")
+# Of the wheels that contain TensorFlow.
+TENSORFLOW_WHEEL = re.compile(r"tensorflow(?:_cpu|_gpu)?-(\d+\.\d+)[^-]*\.dist-info")
 
 
 class BuildOps(build_ext):
-    """Builds the libraries with CMake, always in the same directory.
+    """Builds the libraries with CMake, for one release of TensorFlow always in the same directory.
 
     What `pip install -e .` compiles is then reused by `build_ext --inplace` and by a wheel:
     setuptools would give each of them its own directory, and the first a temporary one.
@@ -37,7 +42,7 @@ class BuildOps(build_ext):
 
     def build_extension(self, ext: Extension) -> None:
         """Configures when Python or TensorFlow is another one than last time, then compiles."""
-        build = os.path.abspath(BUILD)
+        build = os.path.abspath(os.path.join("build", "cmake", "tf" + _installed()[0]))
         output = os.path.join(build, "graph_opt")
         self._configure(build, output)
         _, room, name = ext.name.split(".")
@@ -48,14 +53,15 @@ class BuildOps(build_ext):
 
     def get_ext_filename(self, fullname: str) -> str:
         """Python does not load a library as an extension: no tag of a Python in its name."""
-        return os.path.join(*fullname.split(".")) + ".so"
+        release = ".tf" + _installed()[0] if fullname.endswith(OPS) else ""
+        return os.path.join(*fullname.split(".")) + release + ".so"
 
     def _configure(self, build: str, output: str) -> None:
         stamp = os.path.join(build, "configured_for")
         compiler = os.environ.get("CXX", "")
         gpu_compiler = shutil.which("nvcc") or ""
         programs = [sys.executable, compiler, gpu_compiler, _program("cmake"), _program("ninja")]
-        wanted = "\n".join([*programs, _tensorflow_identity(), output])
+        wanted = "\n".join([*programs, *_installed(), output])
         if _content(stamp) == wanted:
             return
         _require_compiler()
@@ -103,16 +109,22 @@ def _source_files() -> List[str]:
     )
 
 
-def _tensorflow_identity() -> str:
-    """Which TensorFlow the ops are built for, without importing it: that takes seconds."""
+def _installed() -> Tuple[str, str]:
+    """The release of TensorFlow to build for, and what is another one after an installation.
+
+    It is not imported, as that takes seconds.
+    """
     found = importlib.util.find_spec("tensorflow")
     if found is None or found.origin is None:
         _fail(
             "{} has no TensorFlow to build for: pip install tensorflow-cpu".format(sys.executable)
         )
-    directory = os.path.dirname(found.origin)
-    header = os.path.join(directory, "include", "tensorflow", "core", "public", "version.h")
-    return "{} of {}".format(directory, os.path.getmtime(header))
+    packages = os.path.dirname(os.path.dirname(found.origin))
+    for path in glob.glob(os.path.join(packages, "tensorflow*.dist-info")):
+        match = TENSORFLOW_WHEEL.fullmatch(os.path.basename(path))
+        if match:
+            return match.group(1), "{} of {}".format(path, os.path.getmtime(path))
+    _fail("{} has a TensorFlow that pip did not install: its release is unknown".format(packages))
 
 
 def _require_compiler() -> None:

@@ -1,16 +1,28 @@
-"""Loads the compiled op library once, on first use."""
+"""Loads the compiled op library once, on first use.
+
+A library works with the releases of TensorFlow that it was built for, such as 2.15.0 and 2.15.1,
+and has their number in its name: a checkout or a wheel may have several.
+"""
 
 from __future__ import annotations
 
+import glob
 import os
+import re
 import threading
 from types import ModuleType
 from typing import Any, Callable, Optional, Sequence
 
 from graph_opt.compat import tf
+from graph_opt.compat.version_names import release_numbers
 from graph_opt.launch.other_checkouts import REBUILD, missing_library
 
-LIBRARY_PATH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "libgraph_opt_ops.so")
+_NAME = "libgraph_opt_ops.tf{}.so"
+_FOLDER = os.path.dirname(os.path.abspath(__file__))
+_OTHER_RELEASES = (
+    "graph_opt's compiled ops are built for TensorFlow {}, and this is TensorFlow {} ({{}})"
+)
+LIBRARY_PATH = os.path.join(_FOLDER, _NAME.format("{}.{}".format(*release_numbers())))
 
 _lock = threading.Lock()
 _library: Optional[ModuleType] = None
@@ -59,7 +71,7 @@ def op_for(tables: Sequence[tf.Tensor], name: str) -> Callable[..., Any]:
 
 def _load(path: str) -> ModuleType:
     if not os.path.exists(path):
-        raise ImportError(missing_library("graph_opt's compiled ops are missing ({})", path))
+        raise ImportError(missing_library(_what_is_missing(os.path.dirname(path)), path))
     try:
         return tf.load_op_library(path)
     except (tf.errors.OpError, OSError) as error:
@@ -67,3 +79,11 @@ def _load(path: str) -> ModuleType:
             "graph_opt's compiled ops ({}) do not load into TensorFlow {}, perhaps they were built "
             "for another one: {}. {}".format(path, tf.VERSION, REBUILD, error)
         ) from error
+
+
+def _what_is_missing(folder: str) -> str:
+    built = glob.glob(os.path.join(folder, _NAME.format("*")))
+    releases = sorted(re.findall(r"tf([0-9.]+)\.so$", "\n".join(built), re.MULTILINE))
+    if not releases:
+        return "graph_opt's compiled ops are missing ({})"
+    return _OTHER_RELEASES.format(" and ".join(releases), tf.VERSION)

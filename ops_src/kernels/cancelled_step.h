@@ -1,6 +1,7 @@
 #ifndef GRAPH_OPT_KERNELS_CANCELLED_STEP_H_
 #define GRAPH_OPT_KERNELS_CANCELLED_STEP_H_
 
+#include "kernels/tensorflow_compat.h"
 #include "tensorflow/core/framework/cancellation.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/lib/core/errors.h"
@@ -14,8 +15,7 @@ inline tensorflow::Status StatusInStep(tensorflow::OpKernelContext* ctx,
                                        const tensorflow::Status& status) {
   tensorflow::CancellationManager* const manager = ctx->cancellation_manager();
   if (!tensorflow::errors::IsCancelled(status) || manager == nullptr) return status;
-  const bool is_cancelled = manager->IsCancelling() || manager->IsCancelled();
-  return is_cancelled ? tensorflow::StatusGroup::MakeDerived(status) : status;
+  return IsCancelled(manager) ? tensorflow::StatusGroup::MakeDerived(status) : status;
 }
 
 // The status of an op that did not begin, or does not go on, since its step is cancelled.

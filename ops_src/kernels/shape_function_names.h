@@ -2,7 +2,7 @@
 #define GRAPH_OPT_OPS_SRC_KERNELS_SHAPE_FUNCTION_NAMES_H_
 
 #include "tensorflow/core/framework/shape_inference.h"
-#include "tensorflow/core/platform/status.h"
+#include "tensorflow/core/lib/core/status.h"
 
 namespace graph_opt {
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,18 @@ def test_a_missing_library_says_how_to_build_it(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(library, "_library", None)
     monkeypatch.setattr(library, "LIBRARY_PATH", "/nowhere/libgraph_opt_ops.so")
     with pytest.raises(ImportError, match=r"/nowhere/libgraph_opt_ops.so.*pip install"):
+        load_library()
+
+
+def test_libraries_for_other_releases_are_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for release in ("1.15", "3.0"):
+        (tmp_path / "libgraph_opt_ops.tf{}.so".format(release)).touch()
+    monkeypatch.setattr(library, "_library", None)
+    monkeypatch.setattr(library, "LIBRARY_PATH", str(tmp_path / "libgraph_opt_ops.tf2.0.so"))
+    told = "built for TensorFlow 1.15 and 3.0, and this is TensorFlow {}".format(tf.VERSION)
+    with pytest.raises(ImportError, match=re.escape(told) + ".*pip install"):
         load_library()
 
 

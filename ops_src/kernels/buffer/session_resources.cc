@@ -6,19 +6,18 @@
 #include "tensorflow/core/protobuf/config.pb.h"
 
 namespace graph_opt {
-namespace {
-
-const char kOurs[] = "graph_opt/";
-
-}  // namespace
-
 std::string NameInSession(tensorflow::OpKernelContext* ctx, const std::string& name) {
+#if GRAPH_OPT_TENSORFLOW < 2000  // Kernels are not told the configuration of their session.
+  static_cast<void>(ctx);
+  return name;
+#else
   tensorflow::FunctionLibraryRuntime* const functions = ctx->function_library();
   if (functions == nullptr) return name;
   const tensorflow::ConfigProto* const config = functions->config_proto();
   if (config == nullptr) return name;
   const std::string& session = config->experimental().session_metadata().name();
-  return absl::StartsWith(session, kOurs) ? absl::StrCat(session, "/", name) : name;
+  return absl::StartsWith(session, "graph_opt/") ? absl::StrCat(session, "/", name) : name;
+#endif
 }
 
 }  // namespace graph_opt

@@ -13,6 +13,7 @@
 #include "kernels/kernel_names.h"
 #include "kernels/lookup/device_threads.h"
 #include "kernels/lookup/group_inputs.h"
+#include "kernels/tensorflow_compat.h"
 #include "packed/deferred_request.h"
 #include "packed/row_request.h"
 #include "scratch/scratch_pool.h"
@@ -75,10 +76,7 @@ class CatchUpKernel : public OpKernel {
 class CatchUpLookupKernel : public CatchUpKernel {
  public:
   explicit CatchUpLookupKernel(OpKernelConstruction* ctx) : CatchUpKernel(ctx) {
-    const Status status = attrs_.Read(ctx);
-    OP_REQUIRES(
-        ctx, status.ok(),
-        errors::CreateWithUpdatedMessage(status, name() + ": " + std::string(status.message())));
+    OP_REQUIRES_OK(ctx, StatusOfOp(name(), attrs_.Read(ctx)));
     OP_REQUIRES_OK(ctx, ReadNeeds(ctx, &needs_));
   }
 

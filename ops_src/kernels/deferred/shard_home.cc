@@ -29,7 +29,7 @@ bool ShardHome::HasInputs(OpKernelContext* ctx, int num_shards, int num_slots, i
       if (handle.name() != handles_[i].second || handle.container() != handles_[i].first) {
         return false;
       }
-    } else if (ctx->mutable_input(input, false).data() != references_[i].data()) {
+    } else if (!ctx->mutable_input(input, false).SharesBufferWith(references_[i])) {
       return false;
     }
   }

@@ -1,11 +1,11 @@
 #include "kernels/dynamic/bundle_file.h"
 
+#include "kernels/dynamic/bundle_index.h"
 #include "tensorflow/core/lib/core/errors.h"
 #include "tensorflow/core/lib/hash/crc32c.h"
 #include "tensorflow/core/lib/io/path.h"
 #include "tensorflow/core/lib/io/table_builder.h"
 #include "tensorflow/core/lib/io/table_options.h"
-#include "tensorflow/core/util/tensor_bundle/naming.h"
 
 namespace graph_opt {
 namespace {
@@ -21,13 +21,13 @@ BundleFile::BundleFile(tensorflow::Env* env, const std::string& prefix)
 BundleFile::~BundleFile() {
   if (finished_ || file_ == nullptr) return;
   file_->Close().IgnoreError();
-  env_->DeleteFile(tensorflow::DataFilename(prefix_, 0, 1)).IgnoreError();
+  env_->DeleteFile(DataFile(prefix_, 0, 1)).IgnoreError();
 }
 
 Status BundleFile::Open() {
   const std::string folder(tensorflow::io::Dirname(prefix_));
   if (!folder.empty()) TF_RETURN_IF_ERROR(env_->RecursivelyCreateDir(folder));
-  return env_->NewWritableFile(tensorflow::DataFilename(prefix_, 0, 1), &file_);
+  return env_->NewWritableFile(DataFile(prefix_, 0, 1), &file_);
 }
 
 void BundleFile::Begin(const std::string& name, tensorflow::DataType dtype,
@@ -69,7 +69,7 @@ Status BundleFile::Finish() {
 
 Status BundleFile::WriteIndex() {
   std::unique_ptr<tensorflow::WritableFile> file;
-  TF_RETURN_IF_ERROR(env_->NewWritableFile(tensorflow::MetaFilename(prefix_), &file));
+  TF_RETURN_IF_ERROR(env_->NewWritableFile(IndexFile(prefix_), &file));
   tensorflow::table::Options options;
   options.compression = tensorflow::table::kNoCompression;
   tensorflow::table::TableBuilder builder(options, file.get());

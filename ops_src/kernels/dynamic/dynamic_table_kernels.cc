@@ -38,11 +38,7 @@ class OptionsKernel : public OpKernel {
     return Status();
   }
 
-  Status Named(const Status& status) const {
-    return status.ok() ? status
-                       : errors::CreateWithUpdatedMessage(
-                             status, name() + ": " + std::string(status.message()));
-  }
+  Status Named(const Status& status) const { return StatusOfOp(name(), status); }
 
  private:
   std::string json_;

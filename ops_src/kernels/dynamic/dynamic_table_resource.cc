@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "kernels/kernel_names.h"
+#include "tensorflow/core/framework/device_attributes.pb.h"
 #include "tensorflow/core/lib/core/errors.h"
 
 namespace graph_opt {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "google/protobuf/struct.pb.h"
-#include "tensorflow/core/platform/status.h"
+#include "tensorflow/core/lib/core/status.h"
 
 namespace graph_opt {
 

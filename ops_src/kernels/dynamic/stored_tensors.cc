@@ -8,7 +8,6 @@
 #include "tensorflow/core/lib/core/errors.h"
 #include "tensorflow/core/lib/hash/crc32c.h"
 #include "tensorflow/core/util/saved_tensor_slice_util.h"
-#include "tensorflow/core/util/tensor_bundle/naming.h"
 
 namespace graph_opt {
 namespace {
@@ -17,14 +16,6 @@ namespace errors = tensorflow::errors;
 using tensorflow::Status;
 
 constexpr int64_t kBlockBytes = 1 << 22;
-
-// Whether there is such an entry, and it can be read.
-bool ReadEntry(tensorflow::BundleReader* reader, const std::string& key,
-               tensorflow::BundleEntryProto* entry) {
-  reader->Seek(key);
-  return reader->Valid() && reader->key() == key &&
-         entry->ParseFromArray(reader->value().data(), reader->value().size());
-}
 
 }  // namespace
 
@@ -35,29 +26,14 @@ int64_t StoredTensors::Tensor::row_bytes() const {
 }
 
 StoredTensors::StoredTensors(tensorflow::Env* env, const std::string& prefix)
-    : env_(env), prefix_(prefix), reader_(env, prefix), status_(reader_.status()) {
-  if (!status_.ok()) return;
-  reader_.Seek(tensorflow::kHeaderEntryKey);
-  tensorflow::BundleHeaderProto header;
-  if (!reader_.Valid() || !reader_.key().empty() ||
-      !header.ParseFromArray(reader_.value().data(), reader_.value().size())) {
-    status_ = errors::DataLoss("checkpoint '", prefix, "' has no header");
-  } else if (header.endianness() != tensorflow::BundleHeaderProto::LITTLE) {
-    status_ = errors::Unimplemented("checkpoint '", prefix, "' has numbers in big-endian order");
-  }
-  num_files_ = header.num_shards();
-}
-
-Status StoredTensors::status() const { return status_; }
-
-bool StoredTensors::Has(const std::string& name) { return reader_.Contains(name); }
+    : env_(env), prefix_(prefix), index_(env, prefix) {}
 
 Status StoredTensors::Find(const std::string& name, tensorflow::DataType dtype, Tensor* tensor) {
   tensorflow::BundleEntryProto entry;
   if (!Has(name)) {
     return errors::NotFound("Key ", name, " not found in checkpoint '", prefix_, "'");
   }
-  if (!ReadEntry(&reader_, name, &entry) || !tensorflow::TensorShape::IsValid(entry.shape())) {
+  if (!index_.Read(name, &entry) || !tensorflow::TensorShape::IsValid(entry.shape())) {
     return DamagedEntry(name);
   }
   if (entry.dtype() != dtype) {
@@ -90,7 +66,7 @@ Status StoredTensors::FindSlice(const tensorflow::TensorSliceProto& proto, const
   const std::string key = tensorflow::checkpoint::EncodeTensorNameSlice(tensor.name, slice);
   tensorflow::TensorShape shape;
   if (!slice.SliceTensorShape(tensor.shape, &shape).ok() || shape.dims() == 0 ||
-      !ReadEntry(&reader_, key, &entry)) {
+      !index_.Read(key, &entry)) {
     return DamagedEntry(tensor.name);
   }
   for (int d = 2; d < shape.dims(); ++d) {
@@ -113,7 +89,7 @@ Status StoredTensors::FindSlice(const tensorflow::TensorSliceProto& proto, const
 Status StoredTensors::FindPiece(const tensorflow::BundleEntryProto& entry, const std::string& name,
                                 Piece* piece) {
   if (entry.size() != piece->num_rows * piece->row_bytes) return DamagedEntry(name);
-  piece->file = tensorflow::DataFilename(prefix_, entry.shard_id(), num_files_);
+  piece->file = DataFile(prefix_, entry.shard_id(), index_.num_files());
   piece->offset = entry.offset();
   piece->crc32c = tensorflow::crc32c::Unmask(entry.crc32c());
   return Status();

@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "kernels/dynamic/bundle_index.h"
 #include "tensorflow/core/framework/tensor_shape.h"
 #include "tensorflow/core/framework/tensor_slice.pb.h"
 #include "tensorflow/core/framework/types.h"
 #include "tensorflow/core/platform/env.h"
 #include "tensorflow/core/protobuf/tensor_bundle.pb.h"
-#include "tensorflow/core/util/tensor_bundle/tensor_bundle.h"
 
 namespace graph_opt {
 
@@ -44,10 +44,10 @@ class StoredTensors {
   StoredTensors(tensorflow::Env* env, const std::string& prefix);
 
   // Whether there is such a checkpoint.
-  tensorflow::Status status() const;
+  const tensorflow::Status& status() const { return index_.status(); }
   const std::string& prefix() const { return prefix_; }
 
-  bool Has(const std::string& name);
+  bool Has(const std::string& name) { return index_.Has(name); }
   // Fails if there is no such tensor, or it has another dtype.
   tensorflow::Status Find(const std::string& name, tensorflow::DataType dtype, Tensor* tensor);
   // Fails if the tensor's bytes are not those that were written.
@@ -69,9 +69,7 @@ class StoredTensors {
 
   tensorflow::Env* env_;
   std::string prefix_;
-  tensorflow::BundleReader reader_;
-  int num_files_ = 0;
-  tensorflow::Status status_;
+  BundleIndex index_;
   std::map<std::string, std::unique_ptr<tensorflow::RandomAccessFile>> files_;
 };
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "dynamic/dynamic_table_options.h"
-#include "tensorflow/core/platform/status.h"
+#include "tensorflow/core/lib/core/status.h"
 
 namespace graph_opt {
 

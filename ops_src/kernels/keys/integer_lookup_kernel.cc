@@ -36,9 +36,9 @@ class IntegerLookupKernel : public OpKernel {
     const tensorflow::mutex_lock lock(*resource->mutex());
     KeyIndex* index = nullptr;
     const Status current = resource->UpToDate(vocabulary, &index);
-    OP_REQUIRES(ctx, current.ok(),
-                Status(current.code(), name() + ": variable '" + variable +
-                                           "': " + std::string(current.message())));
+    OP_REQUIRES(
+        ctx, current.ok(),
+        Status(current.code(), name() + ": variable '" + variable + "': " + MessageOf(current)));
     Number(ctx->input(3).scalar<bool>()(), keys, index, &vocabulary, ids);
   }
 

@@ -7,9 +7,9 @@
 #include <memory>
 #include <utility>
 
+#include "kernels/tensorflow_compat.h"
 #include "lookup/parallel.h"
 #include "tensorflow/core/framework/op_kernel.h"
-#include "tensorflow/core/lib/core/notification.h"
 #include "tensorflow/core/lib/core/threadpool.h"
 #include "threads/stage_pool.h"
 #include "threads/stage_thread.h"
@@ -77,7 +77,7 @@ class DeviceThreads : public Parallel {
     const std::function<void(int64_t)>* const work_;  // belongs to Run's caller
     std::atomic<int64_t> next_{0};
     std::atomic<int64_t> done_{0};
-    tensorflow::Notification all_done_;
+    Notification all_done_;
   };
 
   void Schedule(std::function<void()> work) const {

@@ -10,7 +10,6 @@
 #include "tensorflow/core/framework/allocator.h"
 #include "tensorflow/core/lib/core/errors.h"
 #include "tensorflow/core/platform/stream_executor.h"
-#include "tensorflow/core/public/version.h"
 
 namespace graph_opt {
 namespace {
@@ -48,7 +47,7 @@ Status FaultOf(uint64_t fault, const GroupAttrs& attrs, const std::string& op, c
 
 void* GpuStreamOf(OpKernelContext* ctx) {
   auto* const stream = ctx->op_device_context()->stream();
-#if TF_MAJOR_VERSION > 2 || (TF_MAJOR_VERSION == 2 && TF_MINOR_VERSION >= 15)
+#if GRAPH_OPT_TENSORFLOW >= 2015
   return stream->platform_specific_handle().stream;
 #else
   return *stream->implementation()->GpuStreamMemberHack();

@@ -4,6 +4,7 @@
 
 #include "kernels/kernel_names.h"
 #include "kernels/lookup/columns.h"
+#include "kernels/tensorflow_compat.h"
 #include "tensorflow/core/lib/core/errors.h"
 
 namespace graph_opt {
@@ -232,7 +233,7 @@ Status GroupInputs::ReadSparse(const Tensor& positions, const Tensor& shape, int
     if (sizes[d] < 0) {
       return errors::InvalidArgument("dense shape of lookup ", lookup, " has the size ", sizes[d]);
     }
-    TF_RETURN_IF_ERROR(outer.AddDimWithStatus(sizes[d]));
+    TF_RETURN_IF_ERROR(AppendDimension(sizes[d], &outer));
   }
   bags->num_bags = outer.num_elements();
   if (bags->num_bags > std::numeric_limits<int32_t>::max()) {

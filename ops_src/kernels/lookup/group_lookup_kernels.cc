@@ -8,6 +8,7 @@
 #include "kernels/lookup/looked_up_tables.h"
 #include "kernels/lookup/pooled_rows.h"
 #include "kernels/refresh/ahead_tables.h"
+#include "kernels/tensorflow_compat.h"
 #include "kernels/threads/stage_kernel.h"
 #include "lookup/group_gradient.h"
 #include "lookup/group_lookup.h"
@@ -23,10 +24,7 @@ namespace errors = tensorflow::errors;
 class GroupKernel : public OpKernel {
  public:
   explicit GroupKernel(OpKernelConstruction* ctx) : OpKernel(ctx) {
-    const Status status = attrs_.Read(ctx);
-    OP_REQUIRES(
-        ctx, status.ok(),
-        errors::CreateWithUpdatedMessage(status, name() + ": " + std::string(status.message())));
+    OP_REQUIRES_OK(ctx, StatusOfOp(name(), attrs_.Read(ctx)));
   }
 
  protected:

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "kernels/kernel_names.h"
+#include "kernels/tensorflow_compat.h"
 #include "tensorflow/core/lib/core/errors.h"
 
 namespace graph_opt {
@@ -76,7 +77,7 @@ Status AllocatePooled(OpKernelContext* ctx, const GroupAttrs& attrs, const Group
     lookup.pooled_stride = attrs.joined() ? attrs.columns_width : dims[lookup.table];
     if (i == 0 || !attrs.joined()) {
       TensorShape shape = inputs.outer_shape(i);
-      TF_RETURN_IF_ERROR(shape.AddDimWithStatus(lookup.pooled_stride));
+      TF_RETURN_IF_ERROR(AppendDimension(lookup.pooled_stride, &shape));
       TF_RETURN_IF_ERROR(first_read < 0 ? ctx->allocate_output(i, shape, &pooled)
                                         : AllocateRead(ctx, first_read + i, i, shape, &pooled));
     }

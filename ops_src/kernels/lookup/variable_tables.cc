@@ -8,10 +8,10 @@
 #include "dynamic/read_locks.h"
 #include "kernels/dynamic/dynamic_table_resource.h"
 #include "kernels/kernel_names.h"
+#include "kernels/tensorflow_compat.h"
 #include "tensorflow/core/common_runtime/device.h"
 #include "tensorflow/core/framework/resource_mgr.h"
 #include "tensorflow/core/lib/core/errors.h"
-#include "tensorflow/core/lib/core/notification.h"
 
 namespace graph_opt {
 namespace {
@@ -29,7 +29,7 @@ Status CopyOnDevice(OpKernelContext* ctx, const Tensor& from, Tensor* to) {
     return Status();
   }
   Status copied;
-  tensorflow::Notification done;
+  Notification done;
   device->CopyTensorInSameDevice(&from, static_cast<tensorflow::Device*>(ctx->device()), to,
                                  [&](const Status& status) {
                                    copied = status;
@@ -46,7 +46,7 @@ Status OwnMemory(OpKernelContext* ctx, Var* variable) {
   tensorflow::mutex_lock lock(*variable->mu());
   Tensor* const tensor = variable->tensor();
   if (!tensor->IsInitialized()) return Status();  // reported by the caller
-  if (!tensor->RefCountIsOne()) {
+  if (!OwnsMemory(ctx, variable)) {
     Tensor copy;
     TF_RETURN_IF_ERROR(ctx->allocate_temp(tensor->dtype(), tensor->shape(), &copy));
     TF_RETURN_IF_ERROR(CopyOnDevice(ctx, *tensor, &copy));

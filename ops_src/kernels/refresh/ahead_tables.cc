@@ -4,6 +4,7 @@
 
 #include "kernels/found_resource.h"
 #include "kernels/kernel_names.h"
+#include "kernels/tensorflow_compat.h"
 #include "tensorflow/core/lib/core/errors.h"
 
 namespace graph_opt {
@@ -48,14 +49,14 @@ Status AheadTables::Choose(OpKernelContext* ctx, int num_tables, std::vector<boo
   ChoicePointer found;
   TF_RETURN_IF_ERROR(FindOrMake(ctx, name_, &found));
   *ahead = found->choice()->Choose(num_tables);
-  return ctx->step_container()->Create(ctx->resource_manager(), name_, new ChosenTables(*ahead));
+  return CreateInStep(ctx, name_, new ChosenTables(*ahead));
 }
 
 Status AheadTables::Chosen(OpKernelContext* ctx, std::vector<bool>* ahead) const {
   ahead->clear();
   if (name_.empty() || ctx->step_container() == nullptr) return Status();
   ChosenTables* chosen = nullptr;
-  const Status found = ctx->step_container()->Lookup(ctx->resource_manager(), name_, &chosen);
+  const Status found = LookupInStep(ctx, name_, &chosen);
   if (errors::IsNotFound(found)) return Status();
   TF_RETURN_IF_ERROR(found);
   *ahead = chosen->ahead();

@@ -14,6 +14,7 @@
 #include "kernels/refresh/missed_rows.h"
 #include "kernels/refresh/refresh_counts.h"
 #include "kernels/refresh/row_logs.h"
+#include "kernels/tensorflow_compat.h"
 #include "lookup/refresh_bags.h"
 #include "scratch/scratch_pool.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -186,8 +187,7 @@ class RowLogAllKernel : public OpKernel {
       OP_REQUIRES_OK(ctx, logs_.Find(ctx, i, &found));
       if (found == nullptr) continue;
       const std::string key = "row_log_" + name() + std::to_string(i);
-      const Status made = ctx->step_container()->Create(ctx->resource_manager(), key,
-                                                        new StepsEnd(std::move(found)));
+      const Status made = CreateInStep(ctx, key, new StepsEnd(std::move(found)));
       if (!errors::IsAlreadyExists(made)) OP_REQUIRES_OK(ctx, made);
     }
   }

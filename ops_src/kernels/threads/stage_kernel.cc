@@ -10,7 +10,7 @@
 #include "kernels/kernel_names.h"
 #include "tensorflow/core/framework/resource_mgr.h"
 #include "tensorflow/core/platform/cpu_info.h"
-#include "tensorflow/core/platform/env_time.h"
+#include "tensorflow/core/platform/env.h"
 #include "tensorflow/core/platform/logging.h"
 #include "threads/stage_thread.h"
 
@@ -23,7 +23,18 @@ constexpr uint64_t kStarvedMicros = 20000;
 constexpr uint64_t kStarvedRatio = 4;
 constexpr uint64_t kPauseRatio = 50;
 
-uint64_t NowMicros() { return tensorflow::EnvTime::NowMicros(); }
+uint64_t NowMicros() { return tensorflow::Env::Default()->NowMicros(); }
+
+// Once in a process.
+void WarnOfRefusal(int refusal) {
+  static const bool warned = [refusal] {
+    LOG(WARNING) << "prefetch_priority has no effect, the threads that prefetch keep the priority "
+                    "of the others: "
+                 << std::strerror(refusal);
+    return true;
+  }();
+  static_cast<void>(warned);
+}
 
 // CPU time of the calling thread.
 uint64_t CpuMicros() {
@@ -58,9 +69,7 @@ void StageThreads::Run(OpKernelContext* ctx, const std::function<void()>& work,
     work();
     NoteLateness(ctx, begin, CpuMicros() - cpu);
     if (pool->refusal() != 0) {
-      LOG_FIRST_N(WARNING, 1) << "prefetch_priority has no effect, the threads that prefetch keep "
-                                 "the priority of the others: "
-                              << std::strerror(pool->refusal());
+      WarnOfRefusal(pool->refusal());
     }
     done();
   });
