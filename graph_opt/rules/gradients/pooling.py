@@ -2,7 +2,7 @@
 
     forward op applied to rows              gradient of the rows, given that of the result, g
     Identity                                g
-    Reshape(rows, ..)                       Reshape(g, Shape(rows))
+    Reshape(rows, ..)                       Reshape(g, Shape(rows)), or with a constant shape
     Cast(rows)                              Cast(g)
     ParallelDynamicStitch(positions, rows)  GatherV2(g, positions)
     SparseSegment*(rows, places, segments)  SparseSegment*Grad(g, places, segments, ..)
@@ -232,7 +232,9 @@ def _require_shape_of(structure: Structure, shape: TensorRef, tensor: TensorRef)
         structure.require_same(structure.inputs(shape, "Shape")[0], tensor, shape.node)
         return
     known = structure.view.shape(tensor)
-    fits = value.dtype.kind == "i" and (known is None or tuple(value.reshape(-1)) == known)
+    # Later releases leave the only unknown dimension to Reshape.
+    given = tuple(None if size == -1 else size for size in value.reshape(-1).tolist())
+    fits = value.dtype.kind == "i" and given.count(None) <= 1 and known in (None, given)
     structure.require(fits, shape, "shape {}".format(known), str(value))
 
 

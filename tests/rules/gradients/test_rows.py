@@ -338,3 +338,21 @@ def test_another_constant_in_a_shape_is_refused() -> None:
         proto.attr["value"].tensor.CopyFrom(tf.make_tensor_proto([1000, 9], tf.int32))
 
     assert not same_gradient(changed(view, name, widen), lookup, gradient)
+
+
+@pytest.mark.parametrize(
+    "shape, is_taken", [((-1, 8), True), ((-1, -1), False), ((1000, 8), False), ((8, -1), False)]
+)
+def test_a_reshape_may_leave_the_only_unknown_dimension_open(
+    shape: Tuple[int, int], is_taken: bool
+) -> None:
+    view, lookup, gradient = trained("sparse_mean", 3)
+    (name,) = [n for n in view.nodes if n.endswith("embedding_lookup/Reshape_1_grad/Shape")]
+
+    def make_constant(proto: Any) -> None:
+        constant = tf.NodeDef(name=name, op="Const")
+        constant.attr["dtype"].type = tf.int32.as_datatype_enum
+        constant.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(shape, tf.int32))
+        proto.CopyFrom(constant)
+
+    assert same_gradient(changed(view, name, make_constant), lookup, gradient) == is_taken
