@@ -7,9 +7,9 @@ from typing import Any, Iterator
 from unittest import mock
 
 from tensorflow.core.protobuf import config_pb2
-from tensorflow.python.client import pywrap_tf_session
 
 from graph_opt.compat import tf
+from graph_opt.compat.c_functions import c_api
 
 
 def plain_session() -> Any:
@@ -22,12 +22,12 @@ def plain_session() -> Any:
 @contextlib.contextmanager
 def without_grappler() -> Iterator[None]:
     """Opens sessions in the block without Grappler, unless their config says something of it."""
-    stock = pywrap_tf_session.TF_NewSessionOptions
+    stock = c_api.TF_NewSessionOptions
 
     def options(target: Any = None, config: Any = None) -> Any:
         return stock(target=target, config=_plain(config))
 
-    with mock.patch.object(pywrap_tf_session, stock.__name__, options):
+    with mock.patch.object(c_api, "TF_NewSessionOptions", options):
         yield
 
 

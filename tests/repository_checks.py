@@ -232,13 +232,22 @@ def newer_than_python_3_7(source: str, module: str) -> List[str]:
     for node in nodes_of(source, ast.Attribute):
         if _is_newer_attribute(node):
             faults.append("{}: .{} is newer than 3.7".format(node.lineno, node.attr))
-    # Python 3.9's parser lets these two pass.
+    # Python 3.9's parser lets these three pass.
+    for assignment in nodes_of(source, ast.AnnAssign):
+        if isinstance(assignment.value, ast.Tuple) and not _in_parentheses(
+            source, assignment.value
+        ):
+            faults.append("{}: a tuple without parentheses".format(assignment.lineno))
     for walrus in nodes_of(source, ast.NamedExpr):
         faults.append("{}: := is newer than 3.7".format(walrus.lineno))
     for arguments in nodes_of(source, ast.arguments):
         if arguments.posonlyargs:
             faults.append("{}: positional-only".format(arguments.posonlyargs[0].lineno))
     return faults
+
+
+def _in_parentheses(source: str, node: ast.expr) -> bool:
+    return (ast.get_source_segment(source, node) or "").startswith("(")
 
 
 def _is_newer_attribute(node: ast.Attribute) -> bool:

@@ -195,6 +195,7 @@ def test_sources_are_python_3_7(faults: Faults) -> None:
         "from typing import Protocol",
         "import functools\n@functools.cache\ndef f(): pass",
         "'ab'.removeprefix('a')",
+        "pair: Pair = 1, 2",
     ],
 )
 def test_newer_python_is_found(source: str) -> None:

@@ -55,6 +55,12 @@ def extended_messages(fields: Sequence[Any], module: str) -> Dict[str, Any]:
     return {name: _in_module(module, _message_class(pool, name)) for name in names}
 
 
+def is_repeated(field: Any) -> bool:
+    """Whether a field of a message class is a list or a map; protobuf 7 has no labels."""
+    known = getattr(field, "is_repeated", None)
+    return bool(field.label == field.LABEL_REPEATED if known is None else known)
+
+
 def _in_module(module: str, message: Any) -> Any:
     """Says where a class is, and those within it: `help` and the like ask every class."""
     message.__module__ = module
@@ -127,4 +133,11 @@ def _message_class(pool: Any, name: str) -> Any:
     descriptor = pool.FindMessageTypeByName("{}.{}".format(_PACKAGE, name))
     if hasattr(message_factory, "GetMessageClass"):
         return message_factory.GetMessageClass(descriptor)
-    return symbol_database.Default().GetPrototype(descriptor)  # protobuf 3
+    return _message_class_of_protobuf_3(descriptor)
+
+
+def _message_class_of_protobuf_3(descriptor: Any) -> Any:
+    message = symbol_database.Default().GetPrototype(descriptor)
+    for nested in descriptor.nested_types:
+        setattr(message, nested.name, _message_class_of_protobuf_3(nested))
+    return message

@@ -145,15 +145,16 @@ def _for_inputs(inputs: Any) -> Iterator[None]:
 
 
 def _new_column(cls: Any, *arguments: Any, **named: Any) -> Any:
-    new = _stock_new.__func__
     if cls is not _Stock or not _scopes.made:
-        return new(cls, *arguments, **named)
-    column = new(ColumnWithLookup, *arguments, **named)
+        return _stock_new(cls, *arguments, **named)
+    column = _stock_new(ColumnWithLookup, *arguments, **named)
     column.graph_opt_lookup = _scopes.made[-1](column)
     return column
 
 
-_stock_new = vars(_Stock)["__new__"]  # The static method itself, not what it wraps.
+_stock_new = _Stock.__new__
+# The static method itself, not what it wraps; TensorFlow 1's columns inherit it from a tuple.
+_own_new = vars(_Stock).get("__new__")
 
 
 def _patch() -> None:
@@ -167,8 +168,12 @@ def _restore() -> None:
     global _patch_users
     with _patch_lock:
         _patch_users -= 1
-        if _patch_users == 0:
-            _Stock.__new__ = _stock_new
+        if _patch_users > 0:
+            return
+        if _own_new is None:
+            del _Stock.__new__
+        else:
+            _Stock.__new__ = _own_new
 
 
 def see_tables_of_columns(seen: Callable[[Any], Any]) -> Callable[[], None]:

@@ -10,8 +10,11 @@ Sessions read the graph in C++, as it is.
 from __future__ import annotations
 
 import functools
+import threading
 import time
 from typing import Any, Callable, Dict, List, NamedTuple, Optional
+
+from tensorflow.python.framework import meta_graph
 
 from graph_opt.compat import tf
 
@@ -19,8 +22,8 @@ from graph_opt.compat import tf
 STAND_IN_SCOPE = "/tensorflow/"
 _OUTPUT_SHAPES = "_output_shapes"
 
-# TensorFlow exports the nodes of C++ and then asks Python for their shapes. It raises a KeyError for
-# one that another thread is just adding, which Python gets to know a moment later.
+# TensorFlow exports the nodes of C++ and then asks Python for their shapes. It raises a KeyError
+# for one that another thread is just adding, which Python gets to know a moment later.
 _ATTEMPTS = 1000
 _PAUSE_SECONDS = 1e-3
 
@@ -37,9 +40,17 @@ def export_through(graph: Any, convert: Conversion) -> None:
         one.
     """
     graph._graph_opt_conversion = convert
+    if _operations_of_version_1(graph) is not None:
+        _note_exports()
     if not isinstance(graph, _Converted):
         stock: Any = type(graph)
         graph.__class__ = _converted_class(stock)
+
+
+def _operations_of_version_1(graph: Any) -> Optional[Dict[int, Any]]:
+    """Where graphs of TensorFlow 1 have their operations; None for those of later releases."""
+    found: Optional[Dict[int, Any]] = getattr(graph, "__dict__", {}).get("_nodes_by_id")
+    return found
 
 
 def conversion_of(graph: Any) -> Optional[Conversion]:
@@ -74,6 +85,29 @@ def running_graph_def(graph: Optional[Any] = None, add_shapes: bool = False) -> 
     return stock._as_graph_def(None, add_shapes)[0]
 
 
+class _InExport(threading.local):
+    count = 0
+
+
+_in_export = _InExport()
+
+
+@functools.lru_cache(maxsize=None)
+def _note_exports() -> None:
+    """Lets `_nodes_by_id` know whether it is read for an export."""
+    stock = meta_graph.export_scoped_meta_graph
+
+    @functools.wraps(stock)
+    def export_scoped_meta_graph(*arguments: Any, **named: Any) -> Any:
+        _in_export.count += 1
+        try:
+            return stock(*arguments, **named)
+        finally:
+            _in_export.count -= 1
+
+    meta_graph.export_scoped_meta_graph = export_scoped_meta_graph
+
+
 class _Converted:
     """A mixin in front of the class of a graph."""
 
@@ -104,9 +138,13 @@ class _Converted:
     def _nodes_by_id(self) -> Dict[int, _ExportedNode]:
         """Read only by `tf.train.export_meta_graph` with a scope or without devices.
 
-        It asks for the whole dict once for each node, hence the cache.
+        It asks for the whole dict once for each node, hence the cache. TensorFlow 1's graphs have
+        their operations there, too.
         """
         graph: Any = self
+        operations = _operations_of_version_1(self)
+        if operations is not None and not _in_export.count:
+            return operations
         cached = self._graph_opt_nodes
         if cached is None or cached.version != graph.version:
             nodes = [_exported(node) for node in graph.as_graph_def(add_shapes=True).node]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
-from tensorflow.python.framework import op_def_registry
+from graph_opt.compat.op_definitions import op_definition
 
 
 class FunctionBody(NamedTuple):
@@ -36,7 +36,7 @@ def function_body(function: Any, arguments: Sequence[str], scope: str) -> Option
     Returns:
       None if the function has an op that this process does not know, or reads what it has not.
     """
-    definitions = {node.op: op_def_registry.get(node.op) for node in function.node_def}
+    definitions = {node.op: op_definition(node.op) for node in function.node_def}
     if None in definitions.values():
         return None
     names = _Names(function, arguments, scope, definitions)
@@ -61,8 +61,7 @@ def partial_body(
       signatures: The OpDefs of functions, which are ops in the graphs that they belong to.
     """
     definitions = {
-        node.op: op_def_registry.get(node.op) or signatures.get(node.op)
-        for node in function.node_def
+        node.op: op_definition(node.op) or signatures.get(node.op) for node in function.node_def
     }
     return _body(function, _Names(function, arguments, scope, definitions))
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import AbstractSet, Any, Dict, Optional, Tuple
 
-from tensorflow.python.client import pywrap_tf_session as c_api
 from tensorflow.python.framework import c_api_util, importer
 
 from graph_opt.compat import tf
+from graph_opt.compat.c_functions import c_api
 
 Dimensions = Optional[Tuple[Optional[int], ...]]
 
@@ -30,6 +30,8 @@ def inferred_shapes(graph_def: Any, names: AbstractSet[str]) -> Dict[str, Tuple[
       tf.errors.OpError: TensorFlow cannot import the graph.
     """
     graph = tf.Graph()
+    if not hasattr(graph, "new_operations"):  # Before TensorFlow 2.13.
+        return _imported_shapes(graph, graph_def, names)
     options = c_api_util.ScopedTFImportGraphDefOptions()
     importer._PopulateTFImportGraphDefOptions(options.options, "", {}, None, False)
     with c_api_util.tf_buffer(graph_def.SerializeToString()) as serialized:
@@ -43,6 +45,21 @@ def inferred_shapes(graph_def: Any, names: AbstractSet[str]) -> Dict[str, Tuple[
             operation = tf.Operation._from_c_op(c_operation, graph)
             found[name] = tuple(map(_dimensions, operation.outputs))
     return found
+
+
+def _imported_shapes(
+    graph: Any, graph_def: Any, names: AbstractSet[str]
+) -> Dict[str, Tuple[Dimensions, ...]]:
+    with graph.as_default():
+        tf.import_graph_def(graph_def, name="")
+    return {
+        operation.name: tuple(
+            None if each.shape.ndims is None else tuple(each.shape.as_list())
+            for each in operation.outputs
+        )
+        for operation in graph.get_operations()
+        if operation.name in names
+    }
 
 
 def _dimensions(tensor: Any) -> Dimensions:

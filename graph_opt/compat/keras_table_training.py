@@ -12,6 +12,7 @@ from typing import Any
 import tensorflow as stock_tf
 
 from graph_opt.compat import tf
+from graph_opt.compat.keras_optimizers import legacy
 from graph_opt.compat.table_training import (
     OfTables,
     replace_function,
@@ -26,7 +27,6 @@ __all__ = ["keras_optimizers_train"]
 
 def keras_optimizers_train(tables: OfTables) -> None:
     """From now on all optimizers of Keras train such tables; a second call does nothing."""
-    legacy = getattr(tf.keras.optimizers, "legacy", tf.keras.optimizers)
     base = _base(legacy.SGD, "OptimizerV2")
     replace_function(base, "add_slot", tables, _add_slot)
     replace_function(base, "apply_gradients", tables, _apply_gradients)

@@ -98,15 +98,19 @@ def moved_names() -> List[Replacement]:
     """Puts names where TensorFlow 1 had them, but for those that are still there."""
     found = list(_named())
     # `from tensorflow.python.ops.rnn_cell import *` gives the second under the first one's name.
-    cells = (
-        rnn_cell_impl,
-        importlib.import_module(_ROOT + "keras.layers.legacy_rnn.rnn_cell_impl"),
-    )
+    cells = [rnn_cell_impl, *_cells_of_keras()]
     found += [Replacement(one, "_like_rnncell", _like_rnncell) for one in cells]
     # The module looks for its names in a package that only later releases of TensorFlow need.
     layers = importlib.import_module(_ROOT + "layers.normalization")
     batch_norm = Replacement(layers, "normalization", tf.layers)  # which loads Keras when asked
     return [*(one for one in found if one.name not in vars(one.owner)), batch_norm]
+
+
+def _cells_of_keras() -> List[ModuleType]:
+    try:
+        return [importlib.import_module(_ROOT + _CELLS)]
+    except ImportError:
+        return []  # TensorFlow 1 has no others.
 
 
 def api_modules() -> Dict[str, str]:
@@ -130,10 +134,11 @@ def _named() -> Iterator[Replacement]:
     for old, places in _MOVED.items():
         owner = importlib.import_module(_ROOT + old)
         for new, names in places.items():
-            module = importlib.import_module(_ROOT + new)
             for name in names.split():
                 before, _, after = name.partition("=")
-                yield Replacement(owner, before, getattr(module, after or before))
+                if before not in vars(owner):
+                    module = importlib.import_module(_ROOT + new)
+                    yield Replacement(owner, before, getattr(module, after or before))
 
 
 def _modules_in(api: Any, alias: str, prefix: str) -> Iterator[Tuple[str, str]]:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional
 
 from tensorflow.python.framework import op_def_registry
 
 from graph_opt.compat import tf
 
+# TensorFlow 1 knows those of imported modules and loaded libraries only.
+_registered: Callable[[str], Optional[Any]] = (
+    op_def_registry.get
+    if hasattr(op_def_registry, "get")
+    else op_def_registry.get_registered_ops().get
+)
 _REF_OFFSET = 100
 # Graph files may have collectives where Horovod's library is not loaded: outputs beside the first.
 _COLLECTIVES: Dict[str, List[int]] = {
@@ -20,7 +26,7 @@ _COLLECTIVES: Dict[str, List[int]] = {
 
 def op_definition(op: str) -> Optional[Any]:
     """The OpDef of `op`, or None if this process does not have the op (a library is not loaded)."""
-    return op_def_registry.get(op)
+    return _registered(op)
 
 
 def is_registered(op: str) -> bool:

@@ -20,6 +20,7 @@ from graph_opt.compat.left_behind import LeftBehind
 from graph_opt.compat.partial_runs import feed_tensors
 from graph_opt.compat.shared_sessions import SessionHandle, SharedSession
 from graph_opt.compat.shared_sessions import share_session as share_session
+from graph_opt.compat.tensor_keys import key_of, tensor_of
 
 Elements = List[Any]
 Given = Tuple[Elements, Elements, Elements]
@@ -172,19 +173,19 @@ class SteppedSession:
         options: Any,
         run_metadata: Any,
     ) -> List[Any]:
-        feeds = [reference.deref() for reference in feed_dict]
+        feeds = [tensor_of(reference) for reference in feed_dict]
         values = list(feed_dict.values())
         is_partial = handle is not None
         fetches, targets, replaced = self.prepare_step(
             fetch_list, target_list, feeds, values, is_partial=is_partial
         )
         fed = {
-            other.ref(): self.fed_value(tensor, value)
+            key_of(other): self.fed_value(tensor, value)
             for other, tensor, value in zip(replaced, feeds, values)
         }
         given = fetch_list, target_list, feeds
         more = self.more_feeds(given, is_partial)
-        fed.update({tensor.ref(): value for tensor, value in more.items()})
+        fed.update({key_of(tensor): value for tensor, value in more.items()})
         base: Any = super()
 
         def run(fetches: Elements, targets: Elements, fed: Any) -> List[Any]:
@@ -213,7 +214,7 @@ class SteppedSession:
         accept_options = accept_options or self.step_options(None) is not None
         graph = _as_session(self).graph
         handler = session_module._FetchHandler(graph, fetches, {})
-        given: Given = handler.fetches(), handler.targets(), []
+        given: Given = (handler.fetches(), handler.targets(), [])
         elements = self.prepare_step(*given, runs_now=False)
         if self.needs_more_feeds(given):
             return functools.partial(_as_session(self).run, fetches)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import weakref
 from typing import Any, List
 
-from tensorflow.python.client import pywrap_tf_session
-
 from graph_opt.compat import tf
+from graph_opt.compat.c_functions import c_api
 from graph_opt.compat.collection import call_with_borrowed
 
 
@@ -22,7 +21,7 @@ class SessionHandle:
     def __del__(self) -> None:
         self.deleted = True
         try:
-            pywrap_tf_session.TF_DeleteSession(self._pointer)
+            c_api.TF_DeleteSession(self._pointer)
         except (AttributeError, TypeError):
             pass  # The interpreter is shutting down: TensorFlow's own sessions leak as well.
 

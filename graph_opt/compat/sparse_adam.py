@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple, Sequence
 
 from graph_opt.compat import tf
+from graph_opt.compat.keras_optimizers import legacy
 
 __all__ = ["KerasSparseAdam", "SlicesUpdate", "TrainSparseAdam"]
 
@@ -33,7 +34,7 @@ class SlicesUpdate(NamedTuple):
     gradients: tf.Tensor
 
 
-class KerasSparseAdam(tf.keras.optimizers.legacy.Adam):
+class KerasSparseAdam(legacy.Adam):
     """Keras' Adam; `update_slices` does its sparse updates."""
 
     def update_slices(self, update: SlicesUpdate) -> Any:

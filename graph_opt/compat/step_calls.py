@@ -12,6 +12,7 @@ from tensorflow.python.client import session as session_module
 from graph_opt.compat import tf
 from graph_opt.compat.sessions import Elements
 from graph_opt.compat.shared_sessions import SharedSession
+from graph_opt.compat.tensor_keys import tensor_of
 
 Around = Callable[[Any, Elements, Elements, Elements, Callable[[], Any]], Any]
 Feeds = List[Tuple[Any, Any]]
@@ -86,7 +87,7 @@ def _run_instead(session: Any, handle: Any, targets: Any, fetches: Any, feeds: A
     if handle is not None or isinstance(session, SharedSession):
         return None
     for instead in _instead:
-        fed = [(reference.deref(), value) for reference, value in feeds.items()]
+        fed = [(tensor_of(reference), value) for reference, value in feeds.items()]
         results = instead(session, fetches, targets, fed)
         if results is not None:
             return results
@@ -114,7 +115,7 @@ def _replace_methods() -> None:
         run = functools.partial(do_run, self, handle, targets, fetches, feeds, *rest)
         if isinstance(self, SharedSession):
             return run()
-        return _run(self, fetches, targets, [feed.deref() for feed in feeds], run)
+        return _run(self, fetches, targets, [tensor_of(feed) for feed in feeds], run)
 
     @functools.wraps(make_callable)
     def make_callable_watched(

@@ -10,6 +10,7 @@ from typing import Any, Callable, Iterable, Optional, Sequence, Set
 from graph_opt.compat import tf
 from graph_opt.compat.row_number_slots import RowNumbers, store_as_row_numbers
 from graph_opt.compat.table_training import PlainSlot, is_dynamic_table
+from graph_opt.compat.tensor_keys import key_of
 
 __all__ = ["AdamOfRows", "DecayingAdam", "RowOptimizer", "memory_of", "set_rows"]
 
@@ -194,7 +195,7 @@ class DecayingAdam(tf.train.AdamOptimizer):
         return self._weight_decay_t
 
     def _decay_only(self, variables: Optional[Iterable[Any]]) -> None:
-        self._decayed = None if variables is None else {one.ref() for one in variables}
+        self._decayed = None if variables is None else {key_of(one) for one in variables}
 
     def _prepare(self) -> None:
         super()._prepare()
@@ -240,7 +241,7 @@ class DecayingAdam(tf.train.AdamOptimizer):
     def _after_decay(
         self, variable: Any, gradient: Any, rows: Any, update: Callable[[], Any]
     ) -> Any:
-        if self._decayed is not None and variable.ref() not in self._decayed:
+        if self._decayed is not None and key_of(variable) not in self._decayed:
             return update()
         rate = tf.cast(self._weight_decay_t, variable.dtype.base_dtype)
         # The gradient is of the weights as they were, so they wait for it.

@@ -6,6 +6,7 @@ import uuid
 from typing import Any, List, Tuple
 
 from graph_opt.compat import tf
+from graph_opt.compat.config_descriptor import is_repeated
 from graph_opt.config.messages import ConfigProto, StockConfigProto
 
 # Field 1009 = true, in bytes. TensorFlow ignores it. It tells the pools that `to_stock` wrote from
@@ -110,7 +111,7 @@ def _clear_lists_set_in(changes: Any, merged: Any) -> None:
     for field, value in changes.ListFields():
         if is_map(field):
             continue
-        if field.label == field.LABEL_REPEATED:
+        if is_repeated(field):
             merged.ClearField(field.name)
         elif field.message_type is not None and merged.HasField(field.name):
             _clear_lists_set_in(value, getattr(merged, field.name))

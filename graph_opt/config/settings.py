@@ -9,6 +9,7 @@ from typing import Any, Iterable, List
 from google.protobuf import text_format
 
 from graph_opt.compat import tf
+from graph_opt.compat.config_descriptor import is_repeated
 from graph_opt.config.messages import ConfigProto
 from graph_opt.config.option_names import near_matches, no_such_option
 from graph_opt.config.text import option_paths
@@ -63,7 +64,7 @@ def without_effect(settings: Iterable[str]) -> List[str]:
         parsed = _parse(names, value.strip(), setting)
         for name in names:
             parsed = getattr(parsed, name)
-        is_default = not _is_list(field) and parsed == field.default_value
+        is_default = not is_repeated(field) and parsed == field.default_value
         if field.containing_oneof is None and is_default:
             found.append(setting)
     return found
@@ -96,7 +97,7 @@ def _set(config: Any, path: str, value: str, setting: str) -> None:
     for name in names[:-1]:
         config, parsed = getattr(config, name), getattr(parsed, name)
     value_of_option = getattr(parsed, names[-1])
-    if _is_list(_field(names)):
+    if is_repeated(_field(names)):
         getattr(config, names[-1]).extend(value_of_option)
     else:
         setattr(config, names[-1], value_of_option)
@@ -122,10 +123,6 @@ def _field(names: List[str]) -> Any:
     for name in names[:-1]:
         descriptor = descriptor.fields_by_name[name].message_type
     return descriptor.fields_by_name[names[-1]]
-
-
-def _is_list(field: Any) -> bool:
-    return bool(field.label == field.LABEL_REPEATED)
 
 
 def _expected(field: Any) -> str:

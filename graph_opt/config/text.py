@@ -9,6 +9,7 @@ from typing import Any, Dict, Iterator, List, Tuple, Union
 from google.protobuf import text_format
 
 from graph_opt.compat import tf
+from graph_opt.compat.config_descriptor import is_repeated
 from graph_opt.compat.text_nesting import MOST_LEVELS, too_deep
 from graph_opt.config.convert import is_map
 from graph_opt.config.messages import ConfigProto
@@ -86,7 +87,7 @@ def _scalar_paths(descriptor: Any, prefix: str, above: Tuple[str, ...]) -> Itera
             continue
         if nested is None:
             yield path
-        elif field.label == field.LABEL_REPEATED:
+        elif is_repeated(field):
             continue
         elif nested.full_name not in above:  # A message may contain itself.
             yield from _scalar_paths(nested, path + ".", above + (nested.full_name,))

@@ -9,6 +9,7 @@ import numpy as np
 
 from graph_opt.compat import tf
 from graph_opt.compat.contrib_parts import deprecated, nested
+from graph_opt.compat.tensor_keys import key_of
 from graph_opt.contrib.argument_scopes import add_arg_scope, arg_scope, has_arg_scope
 from graph_opt.contrib.files import missing_from
 from graph_opt.contrib.variables import layer_variable
@@ -110,8 +111,8 @@ def get_variables_to_restore(include: Any = None, exclude: Any = None) -> List[A
       exclude: Of these, what names must not begin with.
     """
     found = [one for scope in (include or [None]) for one in get_variables(scope)]
-    left_out = {one.ref() for scope in (exclude or []) for one in get_variables(scope)}
-    return [one for one in found if one.ref() not in left_out]
+    left_out = {key_of(one) for scope in (exclude or []) for one in get_variables(scope)}
+    return [one for one in found if key_of(one) not in left_out]
 
 
 @add_arg_scope

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, List
 
 from graph_opt.compat import tf
+from graph_opt.compat.tensor_keys import key_of
 from graph_opt.ops.dynamic_table import once_run
 from graph_opt.ops.group_embedding import GroupAttributes, GroupIds
 from graph_opt.ops.group_gradients import (
@@ -56,7 +57,7 @@ def differentiate_gather(op: Any, *gradients: Any) -> List[Any]:
 
 
 def _variable_of(table: tf.Tensor) -> Any:
-    return id(table) if tf.executing_eagerly() else table.ref()
+    return id(table) if tf.executing_eagerly() else key_of(table)
 
 
 def differentiate_combine(op: Any, *gradients: Any) -> List[Any]:

@@ -36,7 +36,9 @@ def job_of(device: str) -> Optional[str]:
 def runs_on_cpu(device: str) -> bool:
     """Whether what has this device runs on a CPU; without one, if there is no GPU here."""
     kind = _parsed(device).device_type
-    return kind == "CPU" or (kind is None and not tf.config.list_physical_devices("GPU"))
+    if kind is None:
+        return not tf.config.experimental.list_physical_devices("GPU")
+    return bool(kind == "CPU")
 
 
 @functools.lru_cache(maxsize=1024)  # A graph has few devices, and a parse takes microseconds.

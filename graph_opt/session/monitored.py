@@ -283,7 +283,9 @@ def MonitoredTrainingSession(  # noqa: N802 - TensorFlow's name
         max_wait_secs=max_wait_secs,
         save_checkpoint_steps=save_checkpoint_steps,
         summary_dir=summary_dir,
-        save_graph_def=save_graph_def,
+        **(
+            {} if save_graph_def else {"save_graph_def": False}
+        ),  # TensorFlow 1 has no such argument.
     )
     return adopt(session, MonitoredSession)
 

@@ -11,6 +11,7 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Seq
 import numpy as np
 
 from graph_opt.compat.stateful_ops import VARIABLES
+from graph_opt.compat.tensor_keys import key_of
 from graph_opt.export.users_graph import moved_inputs
 from graph_opt.graph.operations import operations_behind
 from graph_opt.graph.undo import MovedInput
@@ -178,7 +179,7 @@ class MovedEdges:
         """
         same: Dict[Any, Any] = {}
         for edge, value in zip(self._seen, self._rewritten):
-            same[edge.after.ref()] = same.setdefault(edge.copy.ref(), value)
+            same[key_of(edge.after)] = same.setdefault(key_of(edge.copy), value)
         stock = self._values([pair.stock for pair in self._pairs], same)
         main = self._values([pair.main for pair in self._pairs], same)
         compared = [difference(*three) for three in zip(self._names(), stock, main)]

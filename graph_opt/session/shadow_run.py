@@ -9,6 +9,7 @@ import numpy as np
 from graph_opt.compat import tf
 from graph_opt.compat.sessions import Prepared, RunPrepared, share_session
 from graph_opt.compat.stateful_ops import CALLS_PYTHON
+from graph_opt.compat.tensor_keys import key_of, tensor_of
 from graph_opt.graph.operations import operations_behind
 from graph_opt.passes.io_stages import BATCH_SOURCES, BUFFER_TAKE
 from graph_opt.reporting.value_differences import size_of
@@ -83,7 +84,7 @@ class ShadowRun:
     @property
     def feeds(self) -> List[Any]:
         """All tensors that are fed, of both graphs."""
-        return [reference.deref() for reference in self._fed]
+        return [tensor_of(reference) for reference in self._fed]
 
     def draw(self) -> None:
         """Takes the step's batch, and draws what else it draws.
@@ -100,7 +101,7 @@ class ShadowRun:
             raise self._session.error_raised(error) from None
         self._share(plan.shared, values)
         if plan.draws:
-            drawn = {tensor.ref() for tensor in plan.draws}
+            drawn = {key_of(tensor) for tensor in plan.draws}
             self.values(plan.draws, [key for key in self._fed if key not in drawn])
 
     def compare(self, scales: Dict[str, float]) -> Compared:
@@ -161,13 +162,13 @@ class ShadowRun:
     def values(self, tensors: Sequence[Any], fed: Optional[Sequence[Any]] = None) -> List[Any]:
         """Computes tensors of either graph for this step."""
         keys = self._fed if fed is None else fed
-        feeds = {key.deref(): self._fed[key] for key in keys}
+        feeds = {tensor_of(key): self._fed[key] for key in keys}
         found: List[Any] = self._session.within_limit(self._shared.run, list(tensors), feeds)
         return found
 
     def values_with(self, tensors: Sequence[Any], instead: Mapping[Any, Any]) -> List[Any]:
         """The same with values in the place of tensors, by their references."""
-        feeds = {key.deref(): value for key, value in {**instead, **self._fed}.items()}
+        feeds = {tensor_of(key): value for key, value in {**instead, **self._fed}.items()}
         found: List[Any] = self._session.within_limit(self._shared.run, list(tensors), feeds)
         return found
 
@@ -179,7 +180,7 @@ class ShadowRun:
         wrong = {reader for pair in differing for reader in pair.stock.consumers()} & drawn
         for copy in copies:
             if wrong & operations_behind([copy.op]):
-                self._fed.pop(copy.ref(), None)
+                self._fed.pop(key_of(copy), None)
 
     def as_rewritten(self) -> List[Any]:
         """Runs the step, and returns what it fetches."""
@@ -190,12 +191,12 @@ class ShadowRun:
         return self._ran(self._plan.fetches, self._plan.targets)
 
     def _ran(self, fetches: Sequence[Any], targets: Sequence[Any]) -> List[Any]:
-        once = {key.deref().op for key in self._fed}
-        wanted = [tensor for tensor in fetches if tensor.ref() not in self._fed]
+        once = {tensor_of(key).op for key in self._fed}
+        wanted = [tensor for tensor in fetches if key_of(tensor) not in self._fed]
         run = [target for target in targets if target not in once]
         values = iter(self._run(wanted, run, self._fed))
         return [
-            self._fed[tensor.ref()] if tensor.ref() in self._fed else next(values)
+            self._fed[key_of(tensor)] if key_of(tensor) in self._fed else next(values)
             for tensor in fetches
         ]
 
@@ -203,7 +204,7 @@ class ShadowRun:
         for tensor, value in zip(tensors, values):
             self._drawn[tensor.name] = value
             for each in (tensor, *self._plan.copies.get(tensor.name, ())):
-                self._fed[each.ref()] = value
+                self._fed[key_of(each)] = value
 
     def _tried(self, tensors: Sequence[Any]) -> Tuple[List[Any], str]:
         """The values, or how computing them failed."""

@@ -7,6 +7,7 @@ from typing import Any, Dict, List, MutableMapping, Tuple
 
 from graph_opt.compat.exported_graph import running_graph_def
 from graph_opt.compat.live_graph import edited
+from graph_opt.compat.tensor_keys import key_of, tensor_of
 from graph_opt.export.users_graph import built_graph_def
 from graph_opt.graph.collection import collection_paused
 from graph_opt.graph.operations import operations_behind
@@ -154,7 +155,7 @@ class StockFetches(FetchMap):
 
     def fed(self, values: Dict[Any, Any]) -> Dict[Any, Any]:
         """What to feed in place of these values, by the tensors' references."""
-        return {self._stock.tensor(key.deref()).ref(): value for key, value in values.items()}
+        return {key_of(self._stock.tensor(tensor_of(key))): value for key, value in values.items()}
 
 
 def _puts(graph: Any) -> Dict[_Buffer, List[Any]]:

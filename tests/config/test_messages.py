@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import graph_opt
 from graph_opt.compat import tf
-from graph_opt.compat.config_descriptor import extended_messages
+from graph_opt.compat.config_descriptor import extended_messages, is_repeated
 from graph_opt.config import ConfigProto, GraphOptions, OptimizerOptions, extend, merge, to_stock
 from graph_opt.config.convert import is_map
 from graph_opt.config.messages import RunOptions
@@ -62,7 +62,7 @@ def configs(draw: Any, message: Any = None, depth: int = 4) -> Any:
 
 
 def _draw_field(draw: Any, message: Any, field: Any, depth: int) -> None:
-    repeated = field.label == field.LABEL_REPEATED
+    repeated = is_repeated(field)
     if is_map(field):
         if field.name == "device_count":
             message.device_count[draw(st.text(max_size=3))] = draw(_INTEGERS["int32"])

@@ -8,8 +8,8 @@ from typing import List
 
 import pytest
 from tensorflow.core.framework import op_def_pb2
-from tensorflow.python.client import pywrap_tf_session
 
+from graph_opt.compat.c_functions import c_api
 from graph_opt.compat.variable_ops import (
     CHANGES,
     KEEPS_ROWS,
@@ -28,8 +28,8 @@ SERVERS_PASS = Path(__file__).parents[2] / "ops_src/kernels/deferred/other_sessi
 def registered_ops() -> List[str]:
     """Names of all ops that this process knows, with graph_opt's."""
     load_library()
-    buffer = pywrap_tf_session.TF_GetAllOpList()
-    listed = op_def_pb2.OpList.FromString(pywrap_tf_session.TF_GetBuffer(buffer))
+    buffer = c_api.TF_GetAllOpList()
+    listed = op_def_pb2.OpList.FromString(c_api.TF_GetBuffer(buffer))
     return sorted(op.name for op in listed.op)
 
 

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from graph_opt.compat import tf
+from graph_opt.compat.keras_optimizers import legacy
 
-Adam = tf.keras.optimizers.legacy.Adam
+Adam = legacy.Adam
