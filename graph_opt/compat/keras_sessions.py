@@ -65,8 +65,15 @@ def _function(stock: Any) -> Any:
     return function
 
 
-KERAS_SESSIONS = (
-    ImportedAttribute("keras.src.engine.training_v1", "Model.fit", _fit),
-    ImportedAttribute("keras.src.backend", "function", _function),
+# Keras 2 is a package of another name beside releases of TensorFlow that have Keras 3.
+_PACKAGES = ("keras.src", "tf_keras.src")
+
+KERAS_SESSIONS = tuple(
+    ImportedAttribute(package + module, name, change)
+    for package in _PACKAGES
+    for module, name, change in (
+        (".engine.training_v1", "Model.fit", _fit),
+        (".backend", "function", _function),
+    )
 )
 """What is replaced once Keras has been imported."""
