@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 from typing import Any, Callable, Iterator, List, NamedTuple, Optional, Sequence
 
 from tensorflow.python.client import session
@@ -22,6 +23,14 @@ __all__ = [
     "beside",
     "on_device_of",
 ]
+
+
+# Name scopes of TensorFlow 1 are the same in both modes.
+_ALWAYS = (
+    {"skip_on_eager": False}
+    if "skip_on_eager" in inspect.signature(ops.name_scope).parameters
+    else {}
+)
 
 
 class ResourceOps(NamedTuple):
@@ -140,7 +149,7 @@ class VariableOfResource(WithoutValue):
         self._resource_ops = resource
         with tf.init_scope():
             in_graph = not tf.executing_eagerly()
-            with ops.name_scope(name, "Variable", skip_on_eager=False) as scope:
+            with ops.name_scope(name, "Variable", **_ALWAYS) as scope:
                 handle_name = ops.name_from_scope_name(scope)
                 unique_id = handle_name if in_graph else "{}_{}".format(handle_name, ops.uid())
                 handle = _handle(shape, dtype, unique_id, scope)

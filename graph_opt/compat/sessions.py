@@ -11,6 +11,7 @@ import functools
 import threading
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
+import numpy as np
 from tensorflow.python.client import session as session_module
 from tensorflow.python.training import monitored_session
 
@@ -185,7 +186,12 @@ class SteppedSession:
         }
         given = fetch_list, target_list, feeds
         more = self.more_feeds(given, is_partial)
-        fed.update({key_of(tensor): value for tensor, value in more.items()})
+        fed.update(
+            {
+                key_of(one): np.asarray(value, one.dtype.as_numpy_dtype)
+                for one, value in more.items()
+            }
+        )
         base: Any = super()
 
         def run(fetches: Elements, targets: Elements, fed: Any) -> List[Any]:
