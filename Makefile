@@ -1,6 +1,8 @@
 # Sets up, tests and builds the project; everything generated goes to build/. Requires bash, make, a
 # C++17 compiler, and a Python that pyproject.toml allows, with its venv module.
 #
+#   TF          release of TensorFlow, of those in tools/setup/releases.txt (default: the first of these);
+#               each has an environment of its own
 #   PYTHON      interpreter for the virtual environment (default: the newest suitable one)
 #   WORKERS     number of processes that run tests (default: one more than cores, as tests often wait;
 #               at most 8)
@@ -14,6 +16,8 @@ SHELL := /bin/bash
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
+HOME_RELEASE := $(shell head -n 1 tools/setup/releases.txt | cut -d' ' -f1)
+TF ?= $(HOME_RELEASE)
 PYTHON ?=
 WORKERS ?= $(shell expr $$(nproc) + 1)
 SHARE ?=
@@ -29,7 +33,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # The two wheels contain the same files, so each gets its own environment.
 ifeq ($(TENSORFLOW),tensorflow-cpu)
 DEVICE := cpu
-VENV := build/venv
+VENV := build/venv$(if $(filter-out $(HOME_RELEASE),$(TF)),-tf$(TF))
 else ifeq ($(TENSORFLOW),tensorflow)
 DEVICE := gpu
 VENV := build/venv-gpu
@@ -37,9 +41,16 @@ else
 $(error TENSORFLOW=$(TENSORFLOW) is neither tensorflow-cpu (the default) nor tensorflow)
 endif
 
+ifneq ($(TF),$(HOME_RELEASE))
+ifneq ($(TENSORFLOW),tensorflow-cpu)
+$(error TENSORFLOW=$(TENSORFLOW) is set up with TensorFlow $(HOME_RELEASE) only)
+endif
+endif
+
+PINS := constraints/$(TF).txt
 RUN := $(VENV)/bin/python
 PIP := tools/setup/quietly.sh $(VENV)/setup.log $(RUN) -m pip
-INSTALL := tools/setup/install.sh $(VENV)
+INSTALL := tools/setup/install.sh $(VENV) $(TF)
 PYTEST := $(RUN) -m pytest -q -ra
 PARALLEL := -n $(WORKERS) --maxprocesses=8 --dist worksteal
 ifneq ($(SHARE),)
@@ -124,13 +135,12 @@ horovod: $(VENV)/.built $(VENV)/.with-horovod ## Build Horovod into the environm
 
 wheel: $(VENV)/.built $(VENV)/.with-sbom ## Build a wheel in build/dist/, and its bill of materials (CycloneDX)
 	@$(PIP) wheel --no-deps --no-build-isolation -w build/dist .
-	@tools/setup/bill.sh $(VENV) $(DEVICE)
+	@tools/setup/bill.sh $(VENV) $(TF) $(DEVICE)
 	@ls build/dist/*
 
-lock: $(VENV)/.created ## Update all pinned dependencies in constraints.txt
-	@$(INSTALL) lock
-	@$(RUN) -m uv pip compile -q --universal --python-version $(firstword $(shell tools/setup/supported_pythons.sh)) --fork-strategy requires-python \
-	  --generate-hashes --upgrade --all-extras --custom-compile-command "make lock" -o constraints.txt pyproject.toml
+# With the default environment's uv, which Python 3.7 has no wheels of.
+lock: build/venv/.created ## Update all pinned dependencies of a release of TensorFlow in constraints/
+	@tools/setup/lock.sh build/venv $(TF) $(HOME_RELEASE)
 
 clean: ## Remove everything generated, including the environments
 	@rm -rf build *.egg-info graph_opt/*/*.so
@@ -140,11 +150,11 @@ clean: ## Remove everything generated, including the environments
 # the environment.
 .PHONY: FORCE
 $(VENV)/.created: FORCE
-	@tools/setup/environment.sh $(VENV) $(PYTHON)
+	@tools/setup/environment.sh $(VENV) $(TF) $(PYTHON)
 
 # TensorFlow is installed before the package itself, whose ops are compiled against it, and whose files
 # have no hashes.
-$(VENV)/.installed: $(VENV)/.created pyproject.toml setup.py constraints.txt
+$(VENV)/.installed: $(VENV)/.created pyproject.toml setup.py $(PINS)
 	@tools/setup/require_compiler.sh
 	@echo "==> $(VENV): installing $(TENSORFLOW) and the other dependencies (a few minutes the first time)"
 	@$(INSTALL) build $(DEVICE) demo test

@@ -7,6 +7,7 @@ import fcntl
 import functools
 import gc
 import hashlib
+import importlib.util
 import os
 import random
 import shutil
@@ -20,6 +21,9 @@ from typing import Any, Callable, Generator, Iterator, List
 REPOSITORY = Path(__file__).resolve().parents[1]
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+# Releases of TensorFlow with Keras 3 have Keras 2 as well, if they are told before their import.
+if importlib.util.find_spec("tf_keras"):
+    os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
 os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", str(REPOSITORY / "build" / "hypothesis"))
 
 

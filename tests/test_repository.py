@@ -235,11 +235,13 @@ def test_refusal_codes_are_read_from_text_and_constants() -> None:
 
 def test_the_pages_name_the_releases_that_are_supported() -> None:
     project = (REPOSITORY / "pyproject.toml").read_text("utf-8")
-    (tensorflow,) = set(re.findall(r"tensorflow(?:-cpu)?==([\d.]+)", project))
-    (pythons,) = re.findall(r'^requires-python = ">=3\.(\d+),<3\.(\d+)"$', project, re.MULTILINE)
+    releases = (REPOSITORY / "tools/setup/releases.txt").read_text("utf-8").splitlines()
+    tensorflow, *rest = releases[0].split()
+    assert set(re.findall(r"tensorflow(?:-cpu)?==([\d.]+)", project)) == {tensorflow}
+    pythons = [one for one in rest if one.startswith("3.")]
     readme = (REPOSITORY / "README.md").read_text("utf-8")
-    limits = "TensorFlow {} in graph mode (`tensorflow.compat.v1`), Python 3.{} to 3.{},"
-    assert limits.format(tensorflow, pythons[0], int(pythons[1]) - 1) in readme
+    limits = "TensorFlow {} in graph mode (`tensorflow.compat.v1`), Python {} to {},"
+    assert limits.format(tensorflow, pythons[0], pythons[-1]) in readme
     decisions = (REPOSITORY / "docs/decisions.md").read_text("utf-8")
     assert "| tensorflow-cpu {0}, or tensorflow {0} |".format(tensorflow) in decisions
 

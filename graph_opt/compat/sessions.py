@@ -186,16 +186,14 @@ class SteppedSession:
         }
         given = fetch_list, target_list, feeds
         more = self.more_feeds(given, is_partial)
-        fed.update(
-            {
-                key_of(one): np.asarray(value, one.dtype.as_numpy_dtype)
-                for one, value in more.items()
-            }
-        )
+        fed.update({key_of(tensor): value for tensor, value in more.items()})
         base: Any = super()
 
         def run(fetches: Elements, targets: Elements, fed: Any) -> List[Any]:
-            results: List[Any] = base._do_run(handle, targets, fetches, fed, options, run_metadata)
+            arrays = {key: _as_array(key, value) for key, value in fed.items()}
+            results: List[Any] = base._do_run(
+                handle, targets, fetches, arrays, options, run_metadata
+            )
             return results
 
         with self._noticing_end(given, is_partial):
@@ -389,3 +387,8 @@ def session_config(session: Any) -> Any:
 def _as_session(session: Any) -> Any:
     """For the type checker: a mixin's `self` is a session."""
     return session
+
+
+def _as_array(key: Any, value: Any) -> np.ndarray:
+    """A fed value as sessions of TensorFlow 1 want it; it may be a number."""
+    return np.asarray(value, tensor_of(key).dtype.as_numpy_dtype)

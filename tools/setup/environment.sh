@@ -2,11 +2,12 @@
 # Creates the virtual environment unless there is a usable one. The checkout it was created for is
 # written to ENVIRONMENT/.created, which is touched only on a change (make compares its time).
 #
-# usage: environment.sh ENVIRONMENT [PYTHON]
+# usage: environment.sh ENVIRONMENT RELEASE [PYTHON]      RELEASE is that of TensorFlow
 set -euo pipefail
 
 environment=$1
-wanted=${2:-}
+release=$2
+wanted=${3:-}
 stamp=$environment/.created
 here=$(cd "$(dirname "$0")" && pwd)
 
@@ -16,7 +17,7 @@ version_of() { "$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/de
 is_good() {
   local version
   version=$(version_of "$environment/bin/python") || return 1
-  [[ " $("$here/supported_pythons.sh") " == *" $version "* ]] || return 1
+  [[ " $("$here/supported_pythons.sh" "$release") " == *" $version "* ]] || return 1
   [ -z "$wanted" ] || [ "$(version_of "$wanted")" = "$version" ] || return 1
   [ ! -e "$stamp" ] || [ "$(cat "$stamp")" = "$PWD" ] || return 1
   [ -e "$stamp" ] || "$environment/bin/python" -m pip --version >/dev/null 2>&1
@@ -28,7 +29,7 @@ if is_good; then
 fi
 
 "$here/require_compiler.sh"
-python=$("$here/find_python.sh" "$wanted")
+python=$("$here/find_python.sh" "$release" "$wanted")
 echo "==> $environment: creating a virtual environment with $("$python" --version)"
 mkdir -p "$(dirname "$environment")"
 "$python" -m venv --clear "$environment"

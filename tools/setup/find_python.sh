@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Prints the path of a suitable Python, or fails with one line that says what is missing.
 #
-# usage: find_python.sh [PYTHON]
+# usage: find_python.sh RELEASE [PYTHON]
+#   RELEASE  of TensorFlow, which must have wheels for it
 #   PYTHON   the only interpreter to consider (make PYTHON=...); without it, the usual names in turn.
 set -euo pipefail
 
-supported=$("$(dirname "$0")/supported_pythons.sh")
+supported=$("$(dirname "$0")/supported_pythons.sh" "$1")
 
 # Prints why `$1` is not suitable, or nothing if it is.
 complaint_about() {
@@ -24,7 +25,7 @@ PROGRAM
 
 candidates=(python3)
 for version in $supported; do candidates=("python$version" "${candidates[@]}"); done
-if [ $# -gt 0 ] && [ -n "$1" ]; then candidates=("$1"); fi
+if [ -n "${2:-}" ]; then candidates=("$2"); fi
 
 complaints=""
 for candidate in "${candidates[@]}"; do

@@ -1,6 +1,9 @@
-"""Prints what extras of pyproject.toml need, as constraints.txt pins it: versions and hashes.
+"""Prints what extras of pyproject.toml need as constraints/RELEASE.txt pins it, with hashes.
 
-usage: pins.py [EXTRA...]      without one, what graph_opt itself needs, less TensorFlow
+usage: pins.py RELEASE [EXTRA...]
+
+RELEASE is that of TensorFlow. Without an extra, what graph_opt itself needs, less TensorFlow; the
+extra `cpu` is what releases.txt has for the release.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from pathlib import Path
 from typing import Dict, List, Set
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
+_RELEASES = Path(__file__).with_name("releases.txt")
 _PINNED = re.compile(r"^([a-z0-9-]+)==.*\n(?:[ ]+.*\n)*", re.MULTILINE)
 _PARENT = re.compile(r"^ +#(?: via)? +([\w.-]+)$", re.MULTILINE)
 
@@ -25,6 +29,16 @@ def named_packages(project: str, extras: List[str]) -> Set[str]:
     lists: Dict[str, str] = dict(re.findall(r'^(\w+) = (\[.*"\])', project, re.MULTILINE))
     wanted = [one for name in ("dependencies", *extras) for one in json.loads(lists[name])]
     return {_normal(re.split(r"[^\w.-]", one)[0]) for one in wanted}
+
+
+def packages_of(release: str, releases: str) -> Set[str]:
+    """Names of the packages that are TensorFlow of a release, for CPUs.
+
+    Raises:
+      KeyError: There is no such release.
+    """
+    rows = {line.split()[0]: line.split()[1:] for line in releases.splitlines()}
+    return {_normal(re.split(r"[=<]", one)[0]) for one in rows[release] if "=" in one or "<" in one}
 
 
 def with_their_own(names: Set[str], pins: str) -> str:
@@ -48,8 +62,13 @@ def _normal(name: str) -> str:
 
 def main() -> None:
     """Prints the pins."""
-    names = named_packages((_REPOSITORY / "pyproject.toml").read_text("utf-8"), sys.argv[1:])
-    sys.stdout.write(with_their_own(names, (_REPOSITORY / "constraints.txt").read_text("utf-8")))
+    release, *extras = sys.argv[1:]
+    named = [extra for extra in extras if extra != "cpu"]
+    names = named_packages((_REPOSITORY / "pyproject.toml").read_text("utf-8"), named)
+    if len(named) < len(extras):
+        names |= packages_of(release, _RELEASES.read_text("utf-8"))
+    pins = _REPOSITORY / "constraints" / (release + ".txt")
+    sys.stdout.write(with_their_own(names, pins.read_text("utf-8")))
 
 
 if __name__ == "__main__":

@@ -8,11 +8,12 @@ from typing import Set
 
 import pytest
 
-from tools.setup.pins import named_packages, with_their_own
+from tools.setup.pins import named_packages, packages_of, with_their_own
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 PROJECT = (REPOSITORY / "pyproject.toml").read_text("utf-8")
-PINS = (REPOSITORY / "constraints.txt").read_text("utf-8")
+RELEASES = (REPOSITORY / "tools/setup/releases.txt").read_text("utf-8")
+PINS = (REPOSITORY / "constraints/2.15.1.txt").read_text("utf-8")
 SECTION = PROJECT.split("[project.optional-dependencies]")[1].split("\n[")[0]
 EXTRAS = re.findall(r"^(\w+) = ", SECTION, re.MULTILINE)
 CHAIN = """one==1.0 \\
@@ -60,3 +61,14 @@ def test_an_extra_has_what_it_names(extra: str) -> None:
 def test_an_extra_that_is_missing_is_an_error() -> None:
     with pytest.raises(KeyError):
         named_packages(PROJECT, ["absent"])
+
+
+@pytest.mark.parametrize("row", RELEASES.splitlines(), ids=lambda row: row.split()[0])
+def test_each_release_of_tensorflow_has_its_pins(row: str) -> None:
+    release = row.split()[0]
+    pins = (REPOSITORY / "constraints" / (release + ".txt")).read_text("utf-8")
+    packages = packages_of(release, RELEASES)
+    assert {"tensorflow", "tensorflow-cpu"} & packages
+    needed = packages | named_packages(PROJECT, ["build", "demo", "test"])
+    assert needed <= names_in(with_their_own(needed, pins))
+    assert re.search(r"^tensorflow(-cpu)?=={}\b".format(re.escape(release)), pins, re.MULTILINE)

@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Pins what graph_opt needs with a release of TensorFlow, in its newest versions, in constraints/RELEASE.txt:
+# all extras with the default release, and otherwise those that `make demo` and `make test` need.
+#
+# usage: lock.sh ENVIRONMENT RELEASE DEFAULT_RELEASE      ENVIRONMENT is that of the default release
+set -euo pipefail
+
+environment=$1
+release=$2
+default=$3
+here=$(cd "$(dirname "$0")" && pwd)
+read -ra pythons < <("$here/supported_pythons.sh" "$release")
+"$here/install.sh" "$environment" "$default" lock
+if [ "$release" = "$default" ]; then
+  chosen=(--all-extras --fork-strategy requires-python)
+else
+  chosen=(--extra build --extra demo --extra test -)
+fi
+if [ ${#pythons[@]} -gt 1 ]; then
+  chosen+=(--universal --python-version "${pythons[0]}")
+else
+  # Not for later Pythons, which this release has no wheels of; some packages need a late patch release.
+  chosen+=(--python-platform x86_64-manylinux_2_28 --python-version "${pythons[0]}.99")
+fi
+awk -v release="$release" '$1 == release { for (i = 2; i <= NF; ++i) if ($i ~ /[<=]/) print $i }' "$here/releases.txt" |
+  "$environment/bin/python" -m uv pip compile -q --generate-hashes --upgrade \
+    --custom-compile-command "make lock TF=$release" -o "constraints/$release.txt" "${chosen[@]}" pyproject.toml
