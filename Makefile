@@ -65,7 +65,7 @@ COMPILED_TESTS := $(shell grep -l compiled_once -r tests --include='test_*.py')
 help: ## List these targets
 	@sed -n 's/^\([a-z%-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 
-setup: $(VENV)/.tests-compiled $(VENV)/.with-lint ## Set up and compile all that tests and lint need
+setup: $(VENV)/.tests-compiled $(if $(filter $(HOME_RELEASE),$(TF)),$(VENV)/.with-lint) ## Set up and compile all that tests and lint need
 
 # TensorFlow's information, and a warning for each traced step without a GPU, would tear the progress
 # bars.

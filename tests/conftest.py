@@ -47,7 +47,7 @@ from tests.plain_sessions import without_grappler
 MakeFiles = Callable[[Path], object]
 MadeOnce = Callable[[str, MakeFiles], Path]
 SEED = 20201
-COMPILED = REPOSITORY / "build" / "compiled_tests"
+COMPILED = REPOSITORY / "build" / "compiled_tests" / tf.version.VERSION
 COMPILED_FROM = tuple(
     folder + "/*." + suffix
     for folder in ("ops_src/**", "tests/**", "tools/gpu_check")
@@ -148,7 +148,7 @@ def made_once(tmp_path_factory: pytest.TempPathFactory) -> MadeOnce:
 @pytest.fixture(scope="session")
 def compiled_once() -> MadeOnce:
     """Like `made_once`, for what is compiled: it stays in build/ until a C++ source changes."""
-    digest = hashlib.sha1(sys.version.encode("utf-8") + tf.version.VERSION.encode("utf-8"))
+    digest = hashlib.sha1(sys.version.encode("utf-8"))
     for pattern in COMPILED_FROM:
         for path in sorted(REPOSITORY.glob(pattern)):
             digest.update(str(path.relative_to(REPOSITORY)).encode("utf-8") + path.read_bytes())

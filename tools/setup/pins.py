@@ -67,8 +67,16 @@ def main() -> None:
     names = named_packages((_REPOSITORY / "pyproject.toml").read_text("utf-8"), named)
     if len(named) < len(extras):
         names |= packages_of(release, _RELEASES.read_text("utf-8"))
-    pins = _REPOSITORY / "constraints" / (release + ".txt")
-    sys.stdout.write(with_their_own(names, pins.read_text("utf-8")))
+    path = _REPOSITORY / "constraints" / (release + ".txt")
+    pins = path.read_text("utf-8")
+    missing = names - {match.group(1) for match in _PINNED.finditer(pins)}
+    if missing:
+        sys.exit(
+            "error: {} has no pin of {}: with TensorFlow {} there is no set-up of {}".format(
+                path.name, ", ".join(sorted(missing)), release, ", ".join(extras)
+            )
+        )
+    sys.stdout.write(with_their_own(names, pins))
 
 
 if __name__ == "__main__":
