@@ -45,6 +45,8 @@ ifneq ($(TF),$(HOME_RELEASE))
 ifneq ($(TENSORFLOW),tensorflow-cpu)
 $(error TENSORFLOW=$(TENSORFLOW) is set up with TensorFlow $(HOME_RELEASE) only)
 endif
+# Later releases have Keras 3, and Keras 2 as well if they are told.
+export TF_USE_LEGACY_KERAS ?= 1
 endif
 
 PINS := constraints/$(TF).txt
