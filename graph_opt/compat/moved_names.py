@@ -99,11 +99,15 @@ def moved_names() -> List[Replacement]:
     found = list(_named())
     # `from tensorflow.python.ops.rnn_cell import *` gives the second under the first one's name.
     cells = [rnn_cell_impl, *_cells_of_keras()]
-    found += [Replacement(one, "_like_rnncell", _like_rnncell) for one in cells]
+    found += [
+        Replacement(one, "_like_rnncell", _like_rnncell)
+        for one in cells
+        if "_like_rnncell" not in vars(one)
+    ]
     # The module looks for its names in a package that only later releases of TensorFlow need.
     layers = importlib.import_module(_ROOT + "layers.normalization")
     batch_norm = Replacement(layers, "normalization", tf.layers)  # which loads Keras when asked
-    return [*(one for one in found if one.name not in vars(one.owner)), batch_norm]
+    return [*found, batch_norm]
 
 
 def _cells_of_keras() -> List[ModuleType]:

@@ -390,5 +390,7 @@ def _as_session(session: Any) -> Any:
 
 
 def _as_array(key: Any, value: Any) -> np.ndarray:
-    """A fed value as sessions of TensorFlow 1 want it; it may be a number."""
+    """A fed value as sessions of TensorFlow 1 want it. All but ours are arrays already."""
+    if isinstance(value, np.ndarray):
+        return value
     return np.asarray(value, tensor_of(key).dtype.as_numpy_dtype)

@@ -283,9 +283,8 @@ def MonitoredTrainingSession(  # noqa: N802 - TensorFlow's name
         max_wait_secs=max_wait_secs,
         save_checkpoint_steps=save_checkpoint_steps,
         summary_dir=summary_dir,
-        **(
-            {} if save_graph_def else {"save_graph_def": False}
-        ),  # TensorFlow 1 has no such argument.
+        # TensorFlow 1 has no such argument.
+        **({} if save_graph_def else {"save_graph_def": False}),
     )
     return adopt(session, MonitoredSession)
 
