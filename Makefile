@@ -1,5 +1,5 @@
 # Sets up, tests and builds the project; everything generated goes to build/. Requires bash, make, a
-# C++17 compiler, and a Python that pyproject.toml allows, with its venv module.
+# C++17 compiler, and a Python of tools/setup/releases.txt, with its venv module.
 #
 #   TF          release of TensorFlow, of those in tools/setup/releases.txt (default: the first of these);
 #               each has an environment of its own
