@@ -6,6 +6,7 @@
 #   PYTHON      interpreter for the virtual environment (default: the newest suitable one)
 #   WORKERS     number of processes that run tests (default: one more than cores, as tests often wait;
 #               at most 8)
+#   TESTS       what `make test` runs (default: all tests): "tests/rules tests/session"
 #   SHARE       which part of the slow tests to run: 3/8 is the third of eight (default: all)
 #   TENSORFLOW  tensorflow-cpu (default) or tensorflow, the wheel for GPUs
 #   SOAK_SECONDS, SOAK_SEED  how long `make soak` kills tasks (600), and which (any)
@@ -20,6 +21,7 @@ HOME_RELEASE := $(shell head -n 1 tools/setup/releases.txt | cut -d' ' -f1)
 TF ?= $(HOME_RELEASE)
 PYTHON ?=
 WORKERS ?= $(shell expr $$(nproc) + 1)
+TESTS ?= tests
 SHARE ?=
 TENSORFLOW ?= tensorflow-cpu
 SOAK_SECONDS ?= 600
@@ -61,9 +63,11 @@ IN_SHARE := --splits $(lastword $(subst /, ,$(SHARE))) --group $(firstword $(sub
 endif
 NATIVE_SOURCES := $(shell find ops_src -type f -not -path '*/__pycache__/*')
 CLANG_FORMATTED := $(shell find ops_src tests tools -name '*.cc' -o -name '*.h' -o -name '*.cu')
+# What every release of TensorFlow is tested with: what knows graphs, and what knows sessions.
+RELEASE_TESTS := $(addprefix tests/,graph rules passes session runtime export embedding)
 COMPILED_TESTS := $(shell grep -l compiled_once -r tests --include='test_*.py')
 
-.PHONY: help setup demo demo-horovod test test-slow test-all browser lint format bench figures peers gpu-check soak fuzz docs horovod wheel lock clean
+.PHONY: help setup demo demo-horovod test test-release test-releases test-slow test-all browser lint format bench figures peers gpu-check soak fuzz docs horovod wheel lock clean
 help: ## List these targets
 	@sed -n 's/^\([a-z%-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 
@@ -79,8 +83,16 @@ demo-horovod: export TF_CPP_MIN_LOG_LEVEL ?= 2
 demo-horovod: $(VENV)/.built $(VENV)/.with-horovod ## Train the demo model on two ranks of Horovod, in several ways
 	@$(RUN) -m tools.demo.ranks
 
-test: $(VENV)/.tests-compiled ## Run the quick tests
-	@$(PYTEST) $(PARALLEL) -m "not slow" tests
+test: $(VENV)/.$(if $(filter tests,$(TESTS)),tests-compiled,built) ## Run the quick tests
+	@$(PYTEST) $(PARALLEL) -m "not slow" $(TESTS)
+
+test-release: export TF_CPP_MIN_LOG_LEVEL ?= 2
+test-release: $(VENV)/.built ## Train the demo briefly, and run what each release of TensorFlow is tested with
+	@$(RUN) -m tools.demo --rounds 3 --adam-only build/releases/$(TF)/demo.json
+	@$(PYTEST) $(PARALLEL) -m "not slow" --junit-xml build/releases/$(TF)/tests.xml $(RELEASE_TESTS)
+
+test-releases: build/venv/.built ## Do so with all releases, and write what came of it to docs/releases.md (hours)
+	@build/venv/bin/python -m tools.releases
 
 # With all extras, as tests of what is not installed are skipped.
 test-slow: $(VENV)/.tests-compiled $(VENV)/.with-bench $(VENV)/.with-docs $(VENV)/.with-horovod ## Run the slow tests, or a SHARE=3/8 of them

@@ -15,7 +15,8 @@ class ImportedAttribute(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     Args:
       module: Name of the module.
       path: Where the attribute is in it, such as `"Estimator.train"`.
-      replacement: Gives the new value for the module's own, which is None if there is none.
+      replacement: Gives the new value for the module's own, which is None if there is none; None
+        to leave it.
       stand_in: Makes the module if there is none of that name; None to make none.
     """
 
@@ -91,8 +92,11 @@ class ImportedAttribute(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def _replace_in(self, module: ModuleType) -> None:
         owner = self._owner_in(module)
-        self._changed, self._before = module, getattr(owner, self._name, None)
-        setattr(owner, self._name, self._replacement(self._before))
+        before = getattr(owner, self._name, None)
+        value = self._replacement(before)
+        if value is not None:
+            self._changed, self._before = module, before
+            setattr(owner, self._name, value)
 
     def _owner_in(self, module: ModuleType) -> Any:
         return getattr(module, self._owner) if self._owner else module

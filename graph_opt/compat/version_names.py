@@ -10,7 +10,9 @@ import tensorflow as stock
 
 from graph_opt.compat import tf
 
-# Parts of TensorFlow 1 that the installed release has in neither API.
+# TensorFlow 1 has a `tf.contrib` of its own.
+HAS_CONTRIB = hasattr(stock, "contrib")
+# Parts of TensorFlow 1 that later releases have in neither API.
 _REMOVED = frozenset({"contrib", "examples"})
 
 

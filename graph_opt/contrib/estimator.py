@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from graph_opt.compat import tf
+from graph_opt.compat.estimators import estimators_for
 from graph_opt.contrib.files import missing_from
 
-DNNEstimator = tf.estimator.DNNEstimator
-DNNLinearCombinedEstimator = tf.estimator.DNNLinearCombinedEstimator
-InMemoryEvaluatorHook = tf.estimator.experimental.InMemoryEvaluatorHook
-LinearEstimator = tf.estimator.LinearEstimator
-add_metrics = tf.estimator.add_metrics
+_estimators = estimators_for("tf.contrib.estimator")
+DNNEstimator = _estimators.DNNEstimator
+DNNLinearCombinedEstimator = _estimators.DNNLinearCombinedEstimator
+InMemoryEvaluatorHook = _estimators.experimental.InMemoryEvaluatorHook
+LinearEstimator = _estimators.LinearEstimator
+add_metrics = _estimators.add_metrics
 build_raw_supervised_input_receiver_fn = (
-    tf.estimator.experimental.build_raw_supervised_input_receiver_fn
+    _estimators.experimental.build_raw_supervised_input_receiver_fn
 )
-make_early_stopping_hook = tf.estimator.experimental.make_early_stopping_hook
-stop_if_higher_hook = tf.estimator.experimental.stop_if_higher_hook
-stop_if_lower_hook = tf.estimator.experimental.stop_if_lower_hook
-stop_if_no_decrease_hook = tf.estimator.experimental.stop_if_no_decrease_hook
-stop_if_no_increase_hook = tf.estimator.experimental.stop_if_no_increase_hook
+make_early_stopping_hook = _estimators.experimental.make_early_stopping_hook
+stop_if_higher_hook = _estimators.experimental.stop_if_higher_hook
+stop_if_lower_hook = _estimators.experimental.stop_if_lower_hook
+stop_if_no_decrease_hook = _estimators.experimental.stop_if_no_decrease_hook
+stop_if_no_increase_hook = _estimators.experimental.stop_if_no_increase_hook
 
 __getattr__ = missing_from(
     __name__,

@@ -14,6 +14,7 @@ from graph_opt import contrib as contrib_room
 from graph_opt.compat import tf
 from graph_opt.compat.accepted_arguments import accepted_arguments
 from graph_opt.compat.estimator_exports import estimator_exports
+from graph_opt.compat.estimators import estimator_configs
 from graph_opt.compat.imported_attributes import ImportedAttribute
 from graph_opt.compat.kept_weights import scope_methods
 from graph_opt.compat.keras_sessions import KERAS_SESSIONS
@@ -34,6 +35,7 @@ from graph_opt.compat.legacy_optimizers import restore_optimizers
 from graph_opt.compat.moved_names import moved_names
 from graph_opt.compat.saver_arguments import incremental_arguments
 from graph_opt.compat.session_creators import creator_config, creator_master
+from graph_opt.compat.version_names import HAS_CONTRIB
 from graph_opt.config import to_stock
 from graph_opt.config.deeprec_options import ExecutorPolicy, smart_stage_options
 from graph_opt.config.options import session_options
@@ -173,7 +175,10 @@ class _Installed:
 
 
 _installed = _Installed()
-_estimator_exports = estimator_exports(incremental_saver_of)
+_of_estimators = (
+    estimator_exports(incremental_saver_of),
+    estimator_configs(config_names.ConfigProto),
+)
 
 
 def install(
@@ -221,7 +226,7 @@ def install(
         1's private names are where they were (`control_flow_ops.while_loop`); and whether
         `pkg_resources` tells scripts of DeepRec's model zoo that its features are there.
       contrib: Whether there is a `tf.contrib`, of what recommender scripts use of it
-        (`graph_opt.contrib`).
+        (`graph_opt.contrib`). TensorFlow 1 keeps its own.
 
     Returns:
       A context manager that uninstalls.
@@ -235,10 +240,11 @@ def install(
       ...     import legacy_training_script
     """
     wanted = InstalledConfig(config, infer_io_stage, defaults)
+    contrib = contrib and not HAS_CONTRIB
     of_deeprec = ((deeprec_modules, deeprec), (distribution_names, deeprec))
     offered = ((libraries_of_sharded_tables, sok), *of_deeprec)
     wanted_modules = [one for one, is_wanted in (*offered, (contrib_modules, contrib)) if is_wanted]
-    modules = [modules_of_the_api, _estimator_exports, *KERAS_SESSIONS, *wanted_modules]
+    modules = [modules_of_the_api, *_of_estimators, *KERAS_SESSIONS, *wanted_modules]
     with _installed.lock:
         if _installed.config is None:
             session_options(wanted.over(None))  # Whoever opens a session is warned.

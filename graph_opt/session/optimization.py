@@ -9,6 +9,7 @@ import dataclasses
 from typing import AbstractSet, Any, Iterable, Iterator, Optional
 
 from graph_opt.compat import tf
+from graph_opt.compat.buffer_owners import name_buffers_after_graph
 from graph_opt.compat.live_graph import planned
 from graph_opt.compat.variable_ops import TRAINS, UPDATES, VariableUse, is_use, use_of
 from graph_opt.config.options import (
@@ -64,6 +65,7 @@ def optimize_before_first_run(
     """
     with planned(graph):
         _optimize(graph, config, target, fetched, prefetches_inference=True)
+        name_buffers_after_graph(graph)
 
 
 def optimize_training_graph(
@@ -86,6 +88,7 @@ def optimize_training_graph(
     """
     with planned(graph):
         _optimize(graph, config, target, fetched, prefetches_inference=False)
+        name_buffers_after_graph(graph)
 
 
 def is_training_graph(graph: Any) -> bool:

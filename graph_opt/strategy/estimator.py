@@ -6,13 +6,15 @@ import tempfile
 from typing import Any, Optional
 
 from graph_opt.compat import tf
-from graph_opt.compat.estimators import become, save_checkpoints_every
+from graph_opt.compat.estimators import become, estimators_for, save_checkpoints_every
 from graph_opt.sharding.transport_in_use import transport_in_use
 from graph_opt.strategy.data_parallel import data_parallel
 from graph_opt.strategy.first_rank import on_first_rank
 
+_estimators = estimators_for("an Estimator of a strategy")
 
-class CollectiveEstimator(tf.estimator.Estimator):
+
+class CollectiveEstimator(_estimators.Estimator):  # type: ignore[name-defined]
     """A `tf.estimator.Estimator` of a strategy; `collective_estimator` makes it.
 
     All ranks call the same methods in the same order, with input functions that give each its own
@@ -50,7 +52,7 @@ class CollectiveEstimator(tf.estimator.Estimator):
         if eval_every_n_iter is not None:
             save_checkpoints_every(self, eval_every_n_iter)
             eval_spec = eval_spec._replace(throttle_secs=0)
-        return tf.estimator.train_and_evaluate(self, train_spec, eval_spec)
+        return _estimators.train_and_evaluate(self, train_spec, eval_spec)
 
     def export_saved_model(self, *arguments: Any, **named: Any) -> Any:
         """Exports on rank 0, for which the others wait; returns the folder on all ranks."""
@@ -76,6 +78,6 @@ def collective_estimator(
     """
     if model_dir is None and (config is None or config.model_dir is None):
         model_dir = on_first_rank(tempfile.mkdtemp, transport_in_use())
-    stock = tf.estimator.Estimator(model_fn, model_dir, config, **arguments)
+    stock = _estimators.Estimator(model_fn, model_dir, config, **arguments)
     estimator: CollectiveEstimator = become(stock, CollectiveEstimator)
     return estimator

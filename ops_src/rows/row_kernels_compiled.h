@@ -65,6 +65,13 @@ struct Columns {
   }
 };
 
+// TensorFlow 2 multiplies the sum of a short bag by the inverse of what TensorFlow 1 divides it by.
+#if defined(GRAPH_OPT_TENSORFLOW) && GRAPH_OPT_TENSORFLOW < 2000
+constexpr int64_t kMultipliedBag = 0;
+#else
+constexpr int64_t kMultipliedBag = 9;  // rows, at most
+#endif
+
 // What a bag's sum is divided by; 0 where it is not divided, or by nothing.
 inline float DivisorOf(const PoolBlock& block, int64_t begin, int64_t end) {
   const int64_t n = end - begin;
@@ -94,8 +101,7 @@ inline void PoolColumns(const PoolBlock& block, int64_t begin, int64_t end, floa
     Part::WeightedSum(rows, block.weights + begin, n, at, some, total);
   }
   if (block.combiner != Combiner::kSum) {
-    // TensorFlow multiplies short bags without weights by the inverse, and divides all others.
-    const bool multiplies = block.weights == nullptr && n < 10;
+    const bool multiplies = block.weights == nullptr && n <= kMultipliedBag;
     const Floats by = Broadcast(multiplies ? 1.0f / divisor : divisor);
     for (int p = 0; p < kParts; ++p) {
       total[p] = multiplies ? total[p] * by : divisor == 0 ? Floats{} : total[p] / by;

@@ -18,8 +18,9 @@ from tests.export.served_model import (
     served_model,
     stock_scores,
 )
+from tests.release_features import needs_estimators
 
-SERVING = tf.estimator.export.PredictOutput
+pytestmark = needs_estimators
 
 
 @pytest.fixture(autouse=True)
@@ -40,7 +41,7 @@ def model_fn(features: Dict[str, Any], labels: Any, mode: str) -> Any:
         predictions=outputs,
         loss=tf.reduce_mean(tf.square(model.scores - features["label"])),
         train_op=model.train_op,
-        export_outputs={"serving_default": SERVING(outputs)},
+        export_outputs={"serving_default": tf.estimator.export.PredictOutput(outputs)},
     )
 
 

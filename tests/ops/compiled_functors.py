@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -32,7 +33,26 @@ AVX512 = (*AVX2, "-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl")
 INSTRUCTION_SETS = {"row_kernels_avx2.cc": AVX2, "row_kernels_avx512.cc": AVX512}
 # Always checks for undefined behaviour, since that costs little.
 SANITIZERS = ("undefined", "address", "thread")
-QUICK = ("-O1", "-fPIC", "-fsanitize=undefined", "-fno-sanitize-recover=all")
+# While GCC checks for null, the address of a function is no constant to it, as later releases of
+# Abseil need.
+_CONSTANT_ADDRESSES = ("-fno-sanitize=null,nonnull-attribute,returns-nonnull-attribute",)
+_FIRST_ABSEIL_WITH_CONSTANTS = 20250127
+
+
+def _abseil_release() -> int:
+    """Such as 20230125; 0 where it has none, as in TensorFlow 1."""
+    header = Path(tf.sysconfig.get_include(), "absl", "base", "config.h").read_text("utf-8")
+    found = re.search(r"define ABSL_LTS_RELEASE_VERSION (\d+)", header)
+    return int(found.group(1)) if found else 0
+
+
+QUICK = (
+    "-O1",
+    "-fPIC",
+    "-fsanitize=undefined",
+    "-fno-sanitize-recover=all",
+    *(_CONSTANT_ADDRESSES if _abseil_release() >= _FIRST_ABSEIL_WITH_CONSTANTS else ()),
+)
 
 
 def sanitized(sanitizer: str) -> Tuple[str, ...]:
@@ -48,7 +68,7 @@ def compile_all(
 ) -> None:
     """Compiles sources to objects in a folder, each instruction set with its own flags."""
     command = ["c++", *WARNINGS, *_flags_of_tensorflow(), "-ffp-contract=off", "-pthread", *flags]
-    command += ["-isystem", str(_abseil(compiled_once)), "-I", str(OPS_SRC), "-I", str(HERE)]
+    command += [*_includes(compiled_once), "-I", str(HERE)]
 
     def compile_one(source: Path) -> None:
         own = INSTRUCTION_SETS.get(source.name, ())
@@ -107,19 +127,26 @@ def run(program: Path, *arguments: str) -> None:
 def is_valid(source: str, compiled_once: MadeOnce, *flags: str) -> bool:
     """Whether a compiler that sees what functors see takes this source."""
     command = ["c++", *WARNINGS, "-fsyntax-only", "-x", "c++", *flags, "-"]
-    command += ["-isystem", str(_abseil(compiled_once)), "-I", str(OPS_SRC)]
+    command += _includes(compiled_once)
     return subprocess.run(command, input=source, text=True, timeout=900).returncode == 0
 
 
 def _flags_of_tensorflow() -> List[str]:
     """Flags for the language standard and ABI of TensorFlow's Abseil."""
-    return [flag for flag in tf.sysconfig.get_compile_flags() if not flag.startswith("-I")]
+    flags = [flag for flag in tf.sysconfig.get_compile_flags() if not flag.startswith("-I")]
+    if not any(flag.startswith("-std=") for flag in flags):
+        flags.append("-std=c++14")  # TensorFlow 1 leaves it open.
+    return flags
 
 
-def _abseil(compiled_once: MadeOnce) -> Path:
-    """An include folder that contains only Abseil\'s headers."""
+def _includes(compiled_once: MadeOnce) -> List[str]:
+    """Flags for the folders of headers: of TensorFlow's, only Abseil's."""
 
     def make(folder: Path) -> None:
         (folder / "absl").symlink_to(Path(tf.sysconfig.get_include(), "absl"))
 
-    return compiled_once("abseil", make)
+    abseil = compiled_once("abseil", make)
+    system = (
+        [abseil] if (abseil / "absl" / "status").exists() else [abseil, OPS_SRC / "tensorflow1"]
+    )
+    return [*(part for folder in system for part in ("-isystem", str(folder))), "-I", str(OPS_SRC)]

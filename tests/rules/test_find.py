@@ -16,6 +16,7 @@ from graph_opt.rules import Lookup, find_lookups
 from graph_opt.rules.find import DECLARED
 from tests.example_share import example_share
 from tests.quick_cases import one_of_each, slow_but
+from tests.release_features import needs_estimators
 from tests.rules import layer_models, lookup_models
 from tests.rules.lookup_models import Expected, Model
 from tests.rules.search import said, search
@@ -80,6 +81,7 @@ def test_every_pattern_gives_a_reason_for_its_place() -> None:
     assert all(pattern.reason for pattern in DECLARED)
 
 
+@needs_estimators
 @pytest.mark.parametrize("partitions", slow_but([1, 2], 2))
 def test_canned_estimators_have_their_lookups_found(partitions: int, tmp_path: Path) -> None:
     columns = [

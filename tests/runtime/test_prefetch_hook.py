@@ -13,6 +13,7 @@ from graph_opt.compat import tf
 from graph_opt.runtime.staged import staged
 from graph_opt.session.prefetch_hook import make_prefetch_hook
 from tests.quick_cases import slow_but
+from tests.release_features import needs_estimators
 from tests.runtime.sources import STOP_SECONDS, failing_at, numbers, prefetch_threads, runner_of
 
 
@@ -170,6 +171,7 @@ def input_fn() -> Any:
     return tf.data.Dataset.from_tensor_slices(({"x": x}, 3 * x)).batch(8)
 
 
+@needs_estimators
 def test_estimator_trains_evaluates_and_stops_early(tmp_path: Path) -> None:
     estimator = tf.estimator.Estimator(linear_model(staged), model_dir=str(tmp_path))
     estimator.train(input_fn, hooks=[make_prefetch_hook()])

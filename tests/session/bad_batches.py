@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, FrozenSet, List, Tuple
 
@@ -33,6 +34,7 @@ def outcome_of_step(step: Callable[[], Any]) -> Any:
     except tf.errors.OpError as error:
         operation = "" if error.op is None else error.op.name
         text = "\n".join(line for line in str(error).split("\n") if "File " not in line)
+        text = re.sub(r"Dataset:\d+", "Dataset", text)  # Later releases count all of a process.
         return Failure(type(error).__name__, error.error_code, text, operation)
 
 

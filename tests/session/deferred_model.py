@@ -14,6 +14,8 @@ from typing import Any, Callable, Dict, List, Tuple
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from tests.release_features import keras_optimizers
+
 USERS, ITEMS, WIDTH = 60, 90, 4
 BATCH, BAG = 6, 3
 RATE = 0.05
@@ -81,8 +83,8 @@ class DeferredModel:
 
 OPTIMIZERS: Dict[str, Callable[[Any], Any]] = {
     "adam": lambda rate: tf.train.AdamOptimizer(rate),
-    "keras_adam": lambda rate: tf.keras.optimizers.legacy.Adam(rate),
-    "keras_adamax": lambda rate: tf.keras.optimizers.legacy.Adamax(rate),
+    "keras_adam": lambda rate: keras_optimizers().Adam(rate),
+    "keras_adamax": lambda rate: keras_optimizers().Adamax(rate),
     "adagrad": lambda rate: tf.train.AdagradOptimizer(rate),
     "momentum": lambda rate: tf.train.MomentumOptimizer(rate, 0.9),
 }

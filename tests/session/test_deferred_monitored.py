@@ -13,6 +13,7 @@ import pytest
 import graph_opt
 from graph_opt.compat import tf
 from tests.quick_cases import slow_but
+from tests.release_features import needs_estimators
 from tests.session.deferred_model import (
     USERS,
     DeferredModel,
@@ -170,6 +171,7 @@ def estimated(folder: Path, config: Any) -> Dict[str, Any]:
     return seen
 
 
+@needs_estimators
 @pytest.mark.slow
 def test_an_estimator_trains_evaluates_predicts_and_exports_as_with_tensorflow(
     tmp_path: Path,

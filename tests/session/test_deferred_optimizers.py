@@ -13,6 +13,7 @@ from tests.dense_optimizers import DENSE, DENSE_MOVING_EVERY_ROW, OF_RESOURCES
 from tests.optimizer_models import KERAS
 from tests.passes.fused_models import config
 from tests.quick_cases import slow_but
+from tests.release_features import keras_optimizers
 
 ROWS, WIDTH, BATCH, STEPS = 300, 5, 4, 120
 READ_AFTER = (40, 41, STEPS)
@@ -59,7 +60,7 @@ def trained(optimizer: str, loss: Any, tables: List[Any]) -> Any:
     if optimizer in DENSE:
         return DENSE[optimizer]().minimize(loss)
     name, options = KERAS[optimizer]
-    made = getattr(tf.keras.optimizers.legacy, name)(learning_rate=0.01, **options)
+    made = getattr(keras_optimizers(), name)(learning_rate=0.01, **options)
     with tf.control_dependencies(made.get_updates(loss, tables)):
         return tf.no_op()
 

@@ -11,6 +11,7 @@ from typing import Any, Iterator
 import pytest
 
 import graph_opt
+from graph_opt.compat import tf
 
 NEWER_SETUPTOOLS = pytest.mark.skipif(
     importlib.util.find_spec("pkg_resources") is not None,
@@ -57,7 +58,7 @@ def test_the_modules_own_function_answers_for_others(
         module: Any = sys.modules["pkg_resources"]
         assert module.get_distribution("numpy") == "numpy!"
         assert module.get_distribution("tensorflow") == "tensorflow!"
-        assert module.get_distribution("Tensorflow").version == "2.15.1+deeprec"
+        assert module.get_distribution("Tensorflow").version == tf.version.VERSION + "+deeprec"
     assert module.get_distribution("Tensorflow") == "Tensorflow!"
 
 

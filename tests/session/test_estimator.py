@@ -12,6 +12,7 @@ import graph_opt
 from graph_opt.compat import tf
 from graph_opt.config import to_stock
 from graph_opt.session.graph_records import report_of
+from tests.release_features import needs_estimators
 from tests.session.small_model import (
     async_config,
     dataset,
@@ -20,6 +21,8 @@ from tests.session.small_model import (
     row_batches,
     stock_losses,
 )
+
+pytestmark = needs_estimators
 
 STOCK_CONFIG = tf.ConfigProto
 

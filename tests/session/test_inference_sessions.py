@@ -10,6 +10,7 @@ import pytest
 
 import graph_opt
 from graph_opt.compat import tf
+from tests.release_features import needs_estimators
 from tests.session.small_model import async_config, dataset, report_on
 
 FUSED_OPS = ("GroupEmbeddingLookup", "ResourceGroupEmbeddingLookup")
@@ -95,6 +96,7 @@ def model_fn(features: Dict[str, Any], mode: str) -> Any:
     return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
 
+@needs_estimators
 def test_each_session_of_an_estimator_has_a_report(tmp_path: Path) -> None:
     trained, evaluated, predicted = Reports(), Reports(), Reports()
     with graph_opt.install():
@@ -118,6 +120,7 @@ def served() -> Any:
     return tf.estimator.export.ServingInputReceiver(features, features)
 
 
+@needs_estimators
 def test_evaluation_and_prediction_are_fused_by_default_and_exports_are_stock(
     tmp_path: Path, capfd: Any
 ) -> None:

@@ -14,6 +14,7 @@ import graph_opt
 from graph_opt.compat import legacy_names, tf
 from tests.forked_programs import run_forked
 from tests.quick_cases import slow_but
+from tests.release_features import needs_estimators
 from tests.repository_checks import attributes_of_loaded_modules, changes_between
 from tests.session.small_model import (
     SmallModel,
@@ -55,7 +56,8 @@ def state_of_tensorflow() -> Dict[str, Dict[str, int]]:
 
 
 def test_uninstall_restores_every_attribute() -> None:
-    assert tf.estimator.Estimator, "which TensorFlow loads when it is first asked for"
+    if hasattr(tf, "estimator"):
+        assert tf.estimator.Estimator, "which TensorFlow loads when it is first asked for"
     before = state_of_tensorflow()
     graph_opt.install(async_config())
     changed = changes_between(before, state_of_tensorflow())
@@ -261,6 +263,7 @@ def test_legacy_group_lookups_run_unchanged() -> None:
     assert results[3].shape == (2, 4)
 
 
+@needs_estimators
 def test_estimators_are_imported_by_scripts_that_use_them(tmp_path: Path) -> None:
     # The import makes TensorFlow's hooks warn that they are deprecated.
     program = (

@@ -13,9 +13,10 @@ import pytest
 import graph_opt
 from graph_opt.compat import tf
 from tests.passes.pipeline.delayed_training import pipelining
+from tests.release_features import needs_estimators
 from tests.session.parameter_servers import stock_servers
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, needs_estimators]
 
 X = np.random.RandomState(0).rand(16, 3).astype(np.float32)
 Y = X.sum(axis=1, keepdims=True)

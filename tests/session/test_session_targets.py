@@ -12,6 +12,7 @@ import graph_opt
 from graph_opt.compat import tf
 from graph_opt.config import to_stock
 from graph_opt.reporting.warnings_given import forget_warnings, warnings_given
+from tests.release_features import needs_estimators
 from tests.session.small_model import (
     async_config,
     dataset,
@@ -24,7 +25,14 @@ from tests.session.small_model import (
     stock_losses,
 )
 
-KINDS = ("session", "call", "monitored", "estimator", "hook")
+KINDS = [
+    "session",
+    *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("call", "monitored")),
+    *(
+        pytest.param(kind, marks=[pytest.mark.slow, needs_estimators])
+        for kind in ("estimator", "hook")
+    ),
+]
 Trained = Tuple[Any, List[float]]
 
 _ON_SERVER = "use_stage_subgraph_thread_pool has no effect in a session on a server"
@@ -118,9 +126,7 @@ def by_hook(target: str, device: str) -> Trained:
 
 
 @pytest.mark.parametrize("on_server", [False, True])
-@pytest.mark.parametrize(
-    "kind", ["session", *(pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS[1:])]
-)
+@pytest.mark.parametrize("kind", KINDS)
 def test_only_sessions_without_a_server_have_pools(
     kind: str, on_server: bool, server: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -129,7 +135,8 @@ def test_only_sessions_without_a_server_have_pools(
     if on_server:
         monkeypatch.setenv("TF_CONFIG", json.dumps({"session_master": target}))
     train = globals()["by_" + kind]
-    graph, losses = train(target, "/job:localhost/task:0" if on_server else "")
+    task = "/job:{}/task:0".format(server.server_def.job_name)
+    graph, losses = train(target, task if on_server else "")
     np.testing.assert_array_equal(losses, stock_losses())
     warning = _ON_SERVER if on_server else _WITHOUT_SERVER
     assert [warning in line for line in report_on(graph).warnings] == [True]

@@ -15,6 +15,7 @@ from graph_opt.passes import optimize
 from graph_opt.passes.optimize import PASSES, Pass
 from graph_opt.reporting.warnings_given import forget_warnings
 from tests.control_flow import control_flow_v2
+from tests.release_features import needs_estimators
 from tests.session import shadowed_training as training
 from tests.session.parameter_servers import free_addresses, parameter_servers
 from tests.session.shadowed_training import STEPS, Model, assert_close, assert_same, config, train
@@ -277,6 +278,7 @@ def test_monitored_sessions_and_what_they_save(
         np.testing.assert_allclose(found[name], value, 0 if is_faulty else 1e-4, err_msg=name)
 
 
+@needs_estimators
 @pytest.mark.slow
 def test_estimators(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def model_fn(features: Any, labels: Any, mode: str) -> Any:

@@ -13,6 +13,7 @@ from graph_opt.compat import tf
 from graph_opt.runtime.summary_hook import PrefetchSummaryHook
 from tests.json_documents import validated
 from tests.optimizer_models import STOCK
+from tests.release_features import needs_estimators
 from tests.runtime.sources import wait_until
 from tests.session.parameter_servers import free_addresses
 
@@ -256,6 +257,7 @@ def test_monitored_sessions_and_tensorboard_tell_it(tmp_path: Path) -> None:
     assert "staleness/frozen/missed_updates" not in tags
 
 
+@needs_estimators
 @pytest.mark.slow
 @pytest.mark.parametrize("every", [0, 5])
 def test_estimators_train_and_evaluate(tmp_path: Path, every: int) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import sys
 import tempfile
 from pathlib import Path
@@ -36,7 +37,7 @@ from tools.bench.turns import Schedule, run_in_turns
 from tools.bench.workloads.dlrm.workload import add_flags, workload_from_flags
 from tools.bench.workloads.scoring import Score, evaluate
 from tools.bench.workloads.workload import TrainingGraph, training_graph
-from tools.demo.adam import adam_report, train_with_adam
+from tools.demo.adam import AdamPart, adam_figures, adam_report, train_with_adam
 from tools.demo.report import Part, report
 from tools.demo.timeline import Lane, Panel, draw, optimized_lanes, stock_lanes
 
@@ -65,6 +66,12 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     parser.add_argument(
         "--adam-buckets", type=positive, default=ADAM_BUCKETS, help="rows of a table with Adam"
     )
+    parser.add_argument(
+        "--adam-only",
+        type=Path,
+        metavar="FILE",
+        help="stop after Adam, and write its figures",
+    )
     add_flags(parser)
     shared_flags.add_learning_flags(parser, steps=STEPS)
     shared_flags.add_prefetching_flags(parser)
@@ -81,7 +88,11 @@ def _run(flags: argparse.Namespace) -> None:
         shared_flags.learning_from_flags(flags),
         SessionOptions(prefetching=shared_flags.prefetching_from_flags(flags)),
     )
-    _adam(flags, here)
+    adam = _adam(flags, here)
+    if flags.adam_only:
+        flags.adam_only.parent.mkdir(parents=True, exist_ok=True)
+        flags.adam_only.write_text(json.dumps(adam_figures(adam), indent=2) + "\n", "utf-8")
+        return
     schedule = Schedule(flags.rounds, flags.steps, flags.warm_up)
     parts = [
         _part("one process", here, schedule),
@@ -97,7 +108,7 @@ def _run(flags: argparse.Namespace) -> None:
     print(f"timeline of {TRACED_STEPS} steps: {picture}")
 
 
-def _adam(flags: argparse.Namespace, here: Setting) -> None:
+def _adam(flags: argparse.Namespace, here: Setting) -> AdamPart:
     """Trains with Adam and prints what came of it: the first figures that a user sees."""
     larger = argparse.Namespace(**dict(vars(flags), buckets=flags.adam_buckets))
     setting = here._replace(
@@ -111,6 +122,7 @@ def _adam(flags: argparse.Namespace, here: Setting) -> None:
         f"batch {flags.batch}"
     )
     print(adam_report(part, title), flush=True)
+    return part
 
 
 def _part(title: str, setting: Setting, schedule: Schedule) -> Part:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import statistics
 import tempfile
-from typing import Any, Callable, Dict, List, NamedTuple, Sequence
+from typing import Any, Callable, Dict, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -91,9 +91,22 @@ def train_with_adam(setting: Setting, schedule: Schedule, run_in_turns: RunInTur
     )
 
 
+def adam_figures(part: AdamPart) -> Dict[str, Any]:
+    """The same as `adam_report`, for programs: speeds in steps a second."""
+    return {
+        "ratio": _quotient(part),
+        "stock": _rates(part, STOCK)[1],
+        "graph_opt": _rates(part, DEFERRED)[1],
+        "steps": part.steps,
+        "auc": {NAMES[mode]: part.scores[mode].auc for mode in NAMES},
+        "difference": part.difference,
+        "first_steps": part.first_steps,
+    }
+
+
 def adam_report(part: AdamPart, title: str) -> str:
     """What to tell a new user."""
-    quotient = statistics.median(ratios(*(_seconds(part, mode) for mode in NAMES)))
+    quotient = _quotient(part)
     header = ("", "steps a second", "AUC", "log loss")
     after = [f"after {steps} steps" for steps in (part.first_steps, part.steps)]
     lines = [
@@ -115,13 +128,23 @@ def adam_report(part: AdamPart, title: str) -> str:
 
 
 def _row(part: AdamPart, mode: str) -> str:
-    rates = sorted(1.0 / seconds for seconds in _seconds(part, mode))
-    rate = f"{statistics.median(rates):.1f}  ({rates[0]:.1f} to {rates[-1]:.1f})"
+    slowest, median, fastest = _rates(part, mode)
+    rate = f"{median:.1f}  ({slowest:.1f} to {fastest:.1f})"
     score = part.scores[mode]
     found = [f"{value:.1g}" for value in (part.difference, part.last_difference)]
     differences = ["", ""] if mode == STOCK else found
     scored = (f"{score.auc:.4f}", f"{score.log_loss:.4f}")
     return _COLUMNS.format(NAMES[mode], rate, *scored, *differences).rstrip()
+
+
+def _quotient(part: AdamPart) -> float:
+    return statistics.median(ratios(*(_seconds(part, mode) for mode in NAMES)))
+
+
+def _rates(part: AdamPart, mode: str) -> Tuple[float, float, float]:
+    """Steps a second: the slowest turn, the median and the fastest."""
+    rates = sorted(1.0 / seconds for seconds in _seconds(part, mode))
+    return rates[0], statistics.median(rates), rates[-1]
 
 
 def _seconds(part: AdamPart, mode: str) -> List[float]:

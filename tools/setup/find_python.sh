@@ -3,7 +3,8 @@
 #
 # usage: find_python.sh RELEASE [PYTHON]
 #   RELEASE  of TensorFlow, which must have wheels for it
-#   PYTHON   the only interpreter to consider (make PYTHON=...); without it, the usual names in turn.
+#   PYTHON   the only interpreter to consider (make PYTHON=...); without it, the usual names in turn, on
+#            the path and among the versions that pyenv has installed.
 set -euo pipefail
 
 supported=$("$(dirname "$0")/supported_pythons.sh" "$1")
@@ -23,8 +24,11 @@ else:
 PROGRAM
 }
 
+shopt -s nullglob
 candidates=(python3)
-for version in $supported; do candidates=("python$version" "${candidates[@]}"); done
+for version in $supported; do
+  candidates=("python$version" "${PYENV_ROOT:-$HOME/.pyenv}/versions/$version".*/bin/python3 "${candidates[@]}")
+done
 if [ -n "${2:-}" ]; then candidates=("$2"); fi
 
 complaints=""

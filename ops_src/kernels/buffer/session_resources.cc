@@ -7,9 +7,10 @@
 
 namespace graph_opt {
 std::string NameInSession(tensorflow::OpKernelContext* ctx, const std::string& name) {
-#if GRAPH_OPT_TENSORFLOW < 2000  // Kernels are not told the configuration of their session.
-  static_cast<void>(ctx);
-  return name;
+#if GRAPH_OPT_TENSORFLOW < 2000
+  const auto& attributes = ctx->op_kernel().def().attr();
+  const auto owner = attributes.find("_buffer_owner");
+  return owner == attributes.end() ? name : absl::StrCat(owner->second.s(), "/", name);
 #else
   tensorflow::FunctionLibraryRuntime* const functions = ctx->function_library();
   if (functions == nullptr) return name;

@@ -13,6 +13,9 @@ namespace graph_opt {
 // graph_opt/config/convert.py gives such sessions a name, in `experimental.session_metadata` of
 // their config. Sessions without one, as those within a process, have devices of their own or were
 // opened by TensorFlow alone: `name` stays as it is.
+//
+// TensorFlow 1 does not tell kernels the config of their session: there the name is that of the
+// graph, and an attribute of the node (graph_opt/compat/buffer_owners.py).
 std::string NameInSession(tensorflow::OpKernelContext* ctx, const std::string& name);
 
 }  // namespace graph_opt

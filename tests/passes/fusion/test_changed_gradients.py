@@ -18,6 +18,7 @@ from tests.optimizer_models import KERAS, STOCK
 from tests.passes import fused_models as models
 from tests.passes.fusion.changed_gradients import MODELS, accumulators, loss_of
 from tests.quick_cases import slow_but
+from tests.release_features import keras_optimizers
 
 STEPS = 6
 OPTIMIZERS = (("adagrad", False), ("momentum", True), ("adam", False), ("adam", True))
@@ -150,7 +151,7 @@ def test_updates_are_one_op_although_keras_computes_hyperparameters_for_each_tab
     optimizer: str,
 ) -> None:
     name, options = KERAS[optimizer]
-    made = getattr(tf.keras.optimizers.legacy, name)(0.1, **options)
+    made = getattr(keras_optimizers(), name)(0.1, **options)
     inputs = models.batches()
     tables = [models.table("t{}".format(i), resource=True) for i in range(3)]
     ids = tf.sparse.from_dense(inputs["ids"])

@@ -17,6 +17,7 @@ from graph_opt.session.session import Session
 from tests.optimizer_models import ROW_BY_ROW
 from tests.passes import fused_models as models
 from tests.quick_cases import slow_but
+from tests.release_features import keras_optimizers
 
 Inputs = Dict[str, Any]
 STOCK_PARTS = ("Unique", "SparseFillEmptyRows", "ResourceGather", "UnsortedSegmentSum")
@@ -251,7 +252,7 @@ def test_hyperparameters_that_are_computed_for_each_table_come_once() -> None:
     inputs = models.batches()
     tables = [models.table(name, 4, True) for name in ("users", "items")]
     loss = models.loss_of([tf.nn.embedding_lookup(one, inputs["one"]) for one in tables], inputs)
-    optimizer = tf.keras.optimizers.legacy.Ftrl(0.1)  # it adjusts l2 anew for each
+    optimizer = keras_optimizers().Ftrl(0.1)  # it adjusts l2 anew for each
     optimizer.apply_gradients(zip(tf.gradients(loss, tables), tables))
     graph_def = tf.get_default_graph().as_graph_def(add_shapes=True)
     view = GraphView(optimize_graph_def(graph_def, models.config()).graph_def)

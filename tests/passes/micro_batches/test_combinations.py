@@ -14,6 +14,7 @@ from graph_opt.session.graph_records import report_of
 from tests.passes.summed_batches import batch_models as models
 from tests.passes.summed_batches.batch_models import OPTIMIZERS, config, dataset, layer, loss_of
 from tests.passes.transfers import dense_models
+from tests.release_features import needs_estimators
 from tests.session.parameter_servers import stock_servers
 
 BATCHES = {"parts": 1, "batches": 3}
@@ -119,6 +120,7 @@ def _model_fn(features: Dict[str, Any], mode: str) -> Any:
     return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=update, eval_metric_ops=metrics)
 
 
+@needs_estimators
 @pytest.mark.slow
 @pytest.mark.parametrize("rule", sorted(BATCHES))
 def test_estimators_train_evaluate_and_are_read_by_stock(rule: str, tmp_path: Path) -> None:

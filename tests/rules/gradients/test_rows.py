@@ -347,7 +347,8 @@ def test_a_reshape_may_leave_the_only_unknown_dimension_open(
     shape: Tuple[int, int], is_taken: bool
 ) -> None:
     view, lookup, gradient = trained("sparse_mean", 3)
-    (name,) = [n for n in view.nodes if n.endswith("embedding_lookup/Reshape_1_grad/Shape")]
+    (reshape,) = [n for n in view.nodes if n.endswith("embedding_lookup/Reshape_1_grad/Reshape")]
+    name = view.nodes[reshape].input[1]
 
     def make_constant(proto: Any) -> None:
         constant = tf.NodeDef(name=name, op="Const")

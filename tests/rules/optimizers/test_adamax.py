@@ -9,6 +9,7 @@ import pytest
 from graph_opt.compat import tf
 from graph_opt.graph.view import GraphView
 from graph_opt.rules.optimizers.sparse_update import SparseUpdate, sparse_updates
+from tests.release_features import keras_optimizers
 from tests.rules.gradient_values import changed, loss_of
 from tests.rules.lookup_models import CORE_MODELS, Model
 from tests.rules.lookup_values import shaped_view
@@ -17,7 +18,7 @@ from tests.rules.lookup_values import shaped_view
 def adamax() -> Tuple[GraphView, SparseUpdate]:
     model = Model(tf, resource=True)
     CORE_MODELS["sparse_mean"](model)
-    optimizer = tf.keras.optimizers.legacy.Adamax(0.1)
+    optimizer = keras_optimizers().Adamax(0.1)
     with tf.control_dependencies(optimizer.get_updates(loss_of(model), tf.trainable_variables())):
         tf.no_op()
     view = shaped_view()

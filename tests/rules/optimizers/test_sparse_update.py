@@ -15,6 +15,7 @@ from graph_opt.rules.gradients.rows import row_gradients
 from graph_opt.rules.optimizers.sparse_update import SparseUpdate, SparseUpdates, sparse_updates
 from tests.optimizer_models import KERAS, MOVING_EVERY_ROW, STOCK
 from tests.quick_cases import slow_but
+from tests.release_features import keras_optimizers
 from tests.rules.gradient_values import loss_of
 from tests.rules.lookup_models import CORE_MODELS, ROWS, Model
 from tests.rules.lookup_values import FEATURES, random_batch, shaped_view, tensor_of
@@ -112,11 +113,10 @@ def test_one_op_for_each_table_trains_as_the_update_does(optimizer: str, variant
     slow_but(KERAS, "sgd", "amsgrad", "adamax", "rms_prop_centered_plain"),
 )
 def test_updates_of_keras_optimizers(optimizer: str) -> None:
-    legacy = pytest.importorskip("tensorflow").keras.optimizers.legacy
     model = Model(tf, resource=True)
     two_lookups(model)
     name, options = KERAS[optimizer]
-    made = getattr(legacy, name)(learning_rate=0.1, **options)
+    made = getattr(keras_optimizers(), name)(learning_rate=0.1, **options)
     with tf.control_dependencies(made.get_updates(loss_of(model), tf.trainable_variables())):
         step = tf.no_op()
     assert_trains_alike(step, steps_alike(optimizer), made.iterations)

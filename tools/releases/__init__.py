@@ -1,0 +1,1 @@
+"""`make test-releases`: what runs with each release of TensorFlow."""
