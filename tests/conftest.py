@@ -43,6 +43,7 @@ import pytest
 
 from graph_opt.compat import tf
 from tests.plain_sessions import without_grappler
+from tests.release_features import reason_to_skip
 
 MakeFiles = Callable[[Path], object]
 MadeOnce = Callable[[str, MakeFiles], Path]
@@ -95,6 +96,14 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+def pytest_collection_modifyitems(items: List[pytest.Item]) -> None:
+    """Skips what the release of TensorFlow does not have."""
+    for item in items:
+        reason = reason_to_skip(item.nodeid)
+        if reason:
+            item.add_marker(pytest.mark.skip(reason=reason))
 
 
 @pytest.hookimpl(optionalhook=True)

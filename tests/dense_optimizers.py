@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Callable, Dict, List
 
 from graph_opt.compat import tf
+from tests.release_features import keras_optimizers
 
 PENALTY = 0.02  # With momentum, more makes idle rows swing through 0, all columns at once.
 
@@ -51,11 +52,11 @@ class AdamWeightDecayOptimizer(tf.train.Optimizer):
 
 
 class KerasOptimizer:
-    """One of tf.keras.optimizers.legacy that gets its gradients as tensors."""
+    """One of keras_optimizers() that gets its gradients as tensors."""
 
     def __init__(self, optimizer: str, penalty: float = 0.0, **options: Any) -> None:
         self._penalty = penalty
-        self._optimizer = getattr(tf.keras.optimizers.legacy, optimizer)(0.1, **options)
+        self._optimizer = getattr(keras_optimizers(), optimizer)(0.1, **options)
 
     def minimize(self, loss: Any) -> Any:
         """One step."""

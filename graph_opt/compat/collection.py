@@ -24,8 +24,11 @@ def outside_collection(finalize: Callable[[], Any]) -> None:
     Args:
       finalize: May take locks and wait; raises nothing.
     """
+    if sys.is_finalizing():  # Modules may have lost their functions by then.
+        finalize()
+        return
     here = threading.get_ident()
-    if sys.is_finalizing() or not (here in _collecting or here in _borrowing):
+    if not (here in _collecting or here in _borrowing):
         finalize()
         return
     collected = _thread.allocate_lock()

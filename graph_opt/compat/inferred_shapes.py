@@ -51,7 +51,10 @@ def _imported_shapes(
     graph: Any, graph_def: Any, names: AbstractSet[str]
 ) -> Dict[str, Tuple[Dimensions, ...]]:
     with graph.as_default():
-        tf.import_graph_def(graph_def, name="")
+        try:
+            tf.import_graph_def(graph_def, name="")
+        except ValueError as error:
+            raise tf.errors.InvalidArgumentError(None, None, str(error)) from error
     return {
         operation.name: tuple(
             None if each.shape.ndims is None else tuple(each.shape.as_list())

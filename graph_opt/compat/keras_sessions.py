@@ -17,6 +17,7 @@ import tensorflow as stock_tensorflow
 
 from graph_opt.compat import tf
 from graph_opt.compat.imported_attributes import ImportedAttribute
+from graph_opt.compat.version_names import HAS_CONTRIB
 
 _ARRAYS = (list, tuple, dict)
 
@@ -35,10 +36,11 @@ def _fit(stock: Any) -> Any:
 def _runs_before_it_trains(model: Any, x: Any) -> bool:
     """Whether the session runs before `fit` builds the training of this model.
 
-    It does not for arrays and tensors. Models that `fit` itself builds, from the first batch, and
-    those of distribution strategies are left to Keras.
+    It does not for arrays and tensors, except in TensorFlow 1. Models that `fit` itself builds,
+    from the first batch, and those of distribution strategies are left to Keras.
     """
-    if x is None or tf.is_tensor(x) or hasattr(x, "__array__") or isinstance(x, _ARRAYS):
+    is_array = x is None or tf.is_tensor(x) or hasattr(x, "__array__") or isinstance(x, _ARRAYS)
+    if is_array and not HAS_CONTRIB:
         return False
     is_ready = model._is_compiled and model.built and bool(model.inputs)
     return is_ready and not (model.run_eagerly or model._distribution_strategy)
@@ -58,22 +60,28 @@ def _function(stock: Any) -> Any:
         known = None
         if not inputs and not arguments and not named and isinstance(outputs, tf.Tensor):
             known = tf.get_static_value(outputs)
+        # Also made where it is not called: its nodes decide on the seeds of later ones.
+        made = stock(inputs, outputs, *arguments, **named)
         if known is None:
-            return stock(inputs, outputs, *arguments, **named)
+            return made
         return lambda _: known[()] if isinstance(known, np.ndarray) else known
 
     return function
 
 
-# Keras 2 is a package of another name beside releases of TensorFlow that have Keras 3.
-_PACKAGES = ("keras.src", "tf_keras.src")
+# Keras 2 is a part of TensorFlow 1. Beside later releases it is a package, of another name where
+# TensorFlow has Keras 3.
+_TRAINING = (
+    ["tensorflow.python.keras.engine.training"]
+    if HAS_CONTRIB
+    else ["keras.src.engine.training_v1", "tf_keras.src.engine.training_v1"]
+)
 
-KERAS_SESSIONS = tuple(
-    ImportedAttribute(package + module, name, change)
-    for package in _PACKAGES
-    for module, name, change in (
-        (".engine.training_v1", "Model.fit", _fit),
-        (".backend", "function", _function),
-    )
+KERAS_SESSIONS = (
+    *(ImportedAttribute(module, "Model.fit", _fit) for module in _TRAINING),
+    *(
+        ImportedAttribute(module.partition(".engine")[0] + ".backend", "function", _function)
+        for module in _TRAINING
+    ),
 )
 """What is replaced once Keras has been imported."""

@@ -59,10 +59,11 @@ def _add_slot(
     var: Any,
     slot_name: str,
     initializer: Any = "zeros",
-    shape: Any = None,
+    *arguments: Any,
+    **named: Any,
 ) -> Any:
     if not tables.is_table(var):
-        return stock(optimizer, var, slot_name, initializer, shape)
+        return stock(optimizer, var, slot_name, initializer, *arguments, **named)
     if slot_name not in optimizer._slot_names:
         optimizer._slot_names.append(slot_name)
     slots = optimizer._slots.setdefault(_key(var), {})

@@ -15,6 +15,7 @@ from tensorflow.python.training import training as training_module
 
 from graph_opt.compat import tf
 
+_WRAPPED_NAMES = "_tfmw_attr_map"
 # Any non-empty target will do: the config of a server must not have thread pools.
 _SERVER_TARGET = "grpc"
 
@@ -40,6 +41,20 @@ class Replacement(NamedTuple):
     owner: Any
     name: str
     value: Any
+
+
+def remove_name(owner: Any, name: str) -> None:
+    """Deletes an attribute of a module or class, if it is there.
+
+    TensorFlow 1 wraps its modules, and deletes names of what is in the wrapping alone.
+    """
+    if name not in vars(owner):
+        return
+    delattr(owner, name)
+    vars(owner).get(_WRAPPED_NAMES, {}).pop(name, None)
+    if name in vars(owner):
+        del vars(owner)[name]
+        owner.__all__.remove(name)
 
 
 def v1_modules() -> List[Any]:

@@ -20,7 +20,7 @@ from graph_opt.compat.legacy_names import Replacement
 
 _ROOT = "tensorflow.python."
 _FOLDER = os.path.dirname(stock.__file__)
-_API = "tensorflow._api.v2."
+_API = tf.nn.__name__[: -len("compat.v1.nn")]  # "tensorflow._api.v2."
 _CELLS = "keras.layers.legacy_rnn.rnn_cell_impl"
 _TENSORS = "convert_{0}to_tensor_or_indexed_slices internal_convert_{0}to_tensor_or_indexed_slices"
 # Where names were, where they are, and the names; `old=new` if they are called otherwise.

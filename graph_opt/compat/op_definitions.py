@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Callable, Dict, List, Optional
 
+from tensorflow.core.framework import op_def_pb2
 from tensorflow.python.framework import op_def_registry
 
 from graph_opt.compat import tf
+from graph_opt.compat.c_functions import c_api
 
-# TensorFlow 1 knows those of imported modules and loaded libraries only.
-_registered: Callable[[str], Optional[Any]] = (
-    op_def_registry.get
-    if hasattr(op_def_registry, "get")
-    else op_def_registry.get_registered_ops().get
-)
 _REF_OFFSET = 100
 # Graph files may have collectives where Horovod's library is not loaded: outputs beside the first.
 _COLLECTIVES: Dict[str, List[int]] = {
@@ -22,6 +19,23 @@ _COLLECTIVES: Dict[str, List[int]] = {
     "HorovodBroadcast": [],
     "HorovodAlltoall": [tf.int32.as_datatype_enum],
 }
+
+
+@functools.lru_cache(maxsize=None)
+def _compiled_ops() -> Dict[str, Any]:
+    listed = op_def_pb2.OpList.FromString(c_api.TF_GetBuffer(c_api.TF_GetAllOpList()))
+    return {definition.name: definition for definition in listed.op}
+
+
+def _registered_in_version_1(op: str) -> Optional[Any]:
+    """In Python, TensorFlow 1 has the ops of imported modules and loaded libraries alone."""
+    found = op_def_registry.get_registered_ops().get(op)
+    return _compiled_ops().get(op) if found is None else found
+
+
+_registered: Callable[[str], Optional[Any]] = getattr(
+    op_def_registry, "get", _registered_in_version_1
+)
 
 
 def op_definition(op: str) -> Optional[Any]:

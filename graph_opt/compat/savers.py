@@ -199,15 +199,15 @@ def _initializing(stock: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(stock)
     def init_from_checkpoint(ckpt_dir_or_file: Any, assignment_map: Any) -> None:
         prefix = checkpoint_utils._get_checkpoint_filename(ckpt_dir_or_file)
-        given = assignment_map.items() if hasattr(assignment_map, "items") else assignment_map
+        is_map = hasattr(assignment_map, "items")
         # A list: scopes are given to all functions, and then to TensorFlow.
         left = [
             (stored, target)
-            for stored, target in given
+            for stored, target in (assignment_map.items() if is_map else assignment_map)
             if not any([initialize(prefix, stored, target) for initialize in _initializers])
         ]
-        if left:
-            stock(ckpt_dir_or_file, left)
+        if left:  # TensorFlow 1 takes no pairs.
+            stock(ckpt_dir_or_file, dict(left) if is_map else left)
 
     return init_from_checkpoint
 

@@ -71,6 +71,11 @@ _BY_NAME: Tuple[Tuple[VariableUse, str], ...] = (
     (_U.NONE, "(Resource|Sparse|)Accumulator[A-Z].*|Collective[A-Z].*|Rpc[A-Z].*"),
     (_U.NONE, "(Is)?BoostedTrees[A-Z].*|Stateful[A-Z].*|Rng[A-Z].*"),
     (_U.NONE, "(Write|Create|Close|Flush)[A-Za-z]*Summary.*|.*SummaryWriter|ImportEvent"),
+    (_U.CHANGES_ROWS, "ScatterAddNdim"),
+    # Of TensorFlow 1's forests and tables of Bigtable.
+    (_U.NONE, "(TensorForest|Bigtable|FertileStats|Tree|FeatureUsage|GrowTree)[A-Z].*"),
+    (_U.NONE, "(Finalize|Traverse)Tree(V4)?|Create(FertileStats|Tree)Variable|ObtainNext"),
+    (_U.NONE, "(ProcessInput|UpdateModel)V4"),
     # Of TensorFlow's own tests.
     (_U.NONE, "RefIn|RefInput.*|TwoRefsIn|FakeQueue|Resource(Initialized|Create|Using)Op"),
 )

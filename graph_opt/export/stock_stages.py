@@ -9,6 +9,7 @@ that trains an imported graph restores the stage there (`passes/io_stages.py`).
 
 from __future__ import annotations
 
+import copy
 from typing import Any, Dict, List, NamedTuple, Set, Tuple
 
 from graph_opt.graph.undo import node_of_input, remove_nodes
@@ -94,7 +95,9 @@ def _buffer(node: Any) -> _Buffer:
 def _become_identity(take: Any, put: Any) -> None:
     dtypes = list(put.attr["dtypes"].list.type)
     controls = sorted({text for node in (take, put) for text in node.input if text[0] == "^"})
-    shapes = list(take.attr[_SHAPES].list.shape)[: len(dtypes)] if _SHAPES in take.attr else None
+    # Copies, as what a message has had is gone once it has been cleared.
+    has_shapes = _SHAPES in take.attr
+    shapes = copy.deepcopy(list(take.attr[_SHAPES].list.shape[: len(dtypes)]))
     marks = {}
     if has_spec(put) and not spec_of(put).is_prefetch:
         marks = stand_in_attributes(spec_of(put))
@@ -103,7 +106,7 @@ def _become_identity(take: Any, put: Any) -> None:
     take.input.extend(list(put.input[: len(dtypes)]) + controls)
     take.attr.clear()
     take.attr["T"].list.type.extend(dtypes)
-    if shapes is not None:
+    if has_shapes:
         take.attr[_SHAPES].list.shape.extend(shapes)
     for key, value in marks.items():
         take.attr[key].CopyFrom(value)

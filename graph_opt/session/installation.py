@@ -30,6 +30,7 @@ from graph_opt.compat.legacy_names import (
     graph_keys,
     lookup_functions,
     option_classes,
+    remove_name,
 )
 from graph_opt.compat.legacy_optimizers import restore_optimizers
 from graph_opt.compat.moved_names import moved_names
@@ -367,5 +368,5 @@ def _text(target: Any) -> str:
 def _restore(owner: Any, name: str, value: Any) -> None:
     if value is not _MISSING:
         setattr(owner, name, value)
-    elif name in vars(owner):
-        delattr(owner, name)
+    else:
+        remove_name(owner, name)

@@ -177,6 +177,6 @@ def test_exported_graphs_hold_tensorflows_lookups() -> None:
     with tf.Graph().as_default():
         (again,) = tf.import_graph_def(exported, return_elements=[rows.name])
         with plain_session() as session:
-            np.testing.assert_array_equal(session.run(again), matrix[[[1, 2], [8, 0]]])
+            np.testing.assert_array_equal(session.run(again), matrix[np.array([[1, 2], [8, 0]])])
     searched = find_lookups(GraphView(exported)).lookups
     assert sum(lookup.api == SAFE_EMBEDDING_LOOKUP_SPARSE for lookup in searched) == len(names)

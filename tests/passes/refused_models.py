@@ -323,7 +323,7 @@ def of_ids_without_a_rank(inputs: Inputs) -> None:
 @left_unfused("lookup_differs")
 def of_a_counted_number_of_bags(inputs: Inputs) -> None:
     ids = tf.sparse.from_dense(inputs["more"])
-    bags = ids.indices[:, 0]
+    bags = tf.cast(ids.indices[:, 0], tf.int32)
     trained(tf.sparse_segment_mean(models.table(), ids.values, bags, num_segments=9))
 
 

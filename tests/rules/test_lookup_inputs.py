@@ -299,7 +299,8 @@ def behind_a_loop() -> None:
 
 def with_a_counted_number_of_rows() -> None:
     ids = sparse_of()[0]
-    tf.sparse_segment_mean(table(), ids.values, ids.indices[:, 0], num_segments=7)
+    bags = tf.cast(ids.indices[:, 0], tf.int32)
+    tf.sparse_segment_mean(table(), ids.values, bags, num_segments=7)
 
 
 def get_table(shape: Any, dtype: Any = tf.float32) -> Any:

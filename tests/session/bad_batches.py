@@ -34,7 +34,8 @@ def outcome_of_step(step: Callable[[], Any]) -> Any:
     except tf.errors.OpError as error:
         operation = "" if error.op is None else error.op.name
         text = "\n".join(line for line in str(error).split("\n") if "File " not in line)
-        text = re.sub(r"Dataset:\d+", "Dataset", text)  # Later releases count all of a process.
+        text = text.partition("Original stack trace")[0]
+        text = re.sub(r"(Dataset:|<lambda>_)\d+", r"\1", text)  # Some count all of a process.
         return Failure(type(error).__name__, error.error_code, text, operation)
 
 

@@ -271,6 +271,16 @@ def test_a_server_that_is_lost_costs_no_update_of_the_checkpoint(tmp_path: Path)
         assert reader.get_tensor("global_step") == reader.get_tensor("weight") == 4 * STEPS
 
 
+def _run_after_late_errors(session: Any, target: Any) -> None:
+    """Runs it once no more gradients of steps before come too late: of two at most."""
+    for _ in range(2):
+        try:
+            return session.run(target)
+        except tf.errors.InvalidArgumentError as error:
+            assert "earlier step" in error.message
+    session.run(target)
+
+
 def test_an_error_of_an_update_reaches_a_step(target: str) -> None:
     tf.Session.reset(target)
     with tf.Graph().as_default(), tf.device(dense_models.on_servers(1)):
@@ -291,7 +301,7 @@ def test_an_error_of_an_update_reaches_a_step(target: str) -> None:
                     session.run(end, made.feed(number))
             with pytest.raises(tf.errors.InvalidArgumentError, match="earlier step"):
                 session.run(made.weight)  # The gradients of the next step came too late, too.
-            session.run(initialize)
+            _run_after_late_errors(session, initialize)
             session.run(end, made.feed(0))
             session.run(end, {x: np.nan, y: 0.0})
             with pytest.raises(tf.errors.InvalidArgumentError, match="earlier step"):

@@ -89,6 +89,8 @@ def _run(config: Any, **options: Any) -> Tuple[List[Any], str]:
                 try:
                     seen.append(session.run([model[key] for key in ("loss", "mean", "label")]))
                     session.run(model["train"])
+                except tf.errors.OutOfRangeError:
+                    return seen, "the end"
                 except tf.errors.OpError as error:
                     return seen, "{}: {}".format(type(error).__name__, error.message[:40])
 
