@@ -240,7 +240,7 @@ def test_the_pages_name_the_releases_that_are_supported() -> None:
     assert set(re.findall(r"tensorflow(?:-cpu)?==([\d.]+)", project)) == {tensorflow}
     pythons = [one for one in rest if one.startswith("3.")]
     readme = (REPOSITORY / "README.md").read_text("utf-8")
-    limits = "TensorFlow {} in graph mode (`tensorflow.compat.v1`), Python {} to {},"
+    limits = "with TensorFlow {} (Python {} to {});"
     assert limits.format(tensorflow, pythons[0], pythons[-1]) in readme
     decisions = (REPOSITORY / "docs/decisions.md").read_text("utf-8")
     assert "| tensorflow-cpu {0}, or tensorflow {0} |".format(tensorflow) in decisions
