@@ -134,7 +134,7 @@ def is_valid(source: str, compiled_once: MadeOnce, *flags: str) -> bool:
 def _flags_of_tensorflow() -> List[str]:
     """Flags for the language standard and ABI of TensorFlow's Abseil."""
     flags = [flag for flag in tf.sysconfig.get_compile_flags() if not flag.startswith("-I")]
-    if not any(flag.startswith("-std=") for flag in flags):
+    if not any("-std=" in flag for flag in flags):
         flags.append("-std=c++14")  # TensorFlow 1 leaves it open.
     return flags
 
