@@ -20,7 +20,8 @@ def reshape_gradient_reads_shape() -> bool:
     with tf.Graph().as_default() as graph:
         rows = tf.placeholder(tf.float32, [None, 8])
         tf.gradients(tf.reshape(rows, [-1, 2, 4]), rows)
-        return any(operation.type == "Shape" for operation in graph.get_operations())
+        names = [operation.name for operation in graph.get_operations()]
+    return "gradients/Reshape_grad/Shape" in names
 
 
 def keras_optimizers() -> Any:

@@ -43,7 +43,7 @@ NAVIGATION: Sequence[Tuple[str, Sequence[str]]] = (
         ),
     ),
     ("When something is odd", ("troubleshooting", "errors", "refusals")),
-    ("What was measured", ("benchmarks", "staleness", "scaling")),
+    ("What was measured", ("benchmarks", "staleness", "scaling", "releases")),
     ("How it works", ("passes", "architecture", "decisions", "development")),
 )
 _REFERENCE = (

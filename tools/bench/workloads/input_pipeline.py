@@ -37,6 +37,9 @@ def decoded_ahead(
     if part != ALL:
         blocks = blocks.shard(part.of, part.number)
     options = tf.data.Options()
-    options.autotune.enabled = False
+    if hasattr(options, "autotune"):
+        options.autotune.enabled = False
+    else:  # TensorFlow 1
+        options.experimental_optimization.autotune = False
     decoded = blocks.map(decode, num_parallel_calls=PARALLEL_CALLS)
     return decoded.prefetch(BATCHES_READY).with_options(options)

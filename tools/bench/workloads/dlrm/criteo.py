@@ -129,8 +129,10 @@ def batches(
         lines = lines.repeat(epochs)
     if shuffle_rows:
         lines = lines.unbatch().shuffle(shuffle_rows, seed=seed).batch(batch_size)
-    else:
+    elif hasattr(lines, "rebatch"):
         lines = lines.rebatch(batch_size)
+    else:  # TensorFlow 1
+        lines = lines.unbatch().batch(batch_size)
     return decoded_ahead(lines, lambda block: decode(block, layout), part)
 
 
