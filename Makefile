@@ -53,6 +53,7 @@ endif
 
 PINS := constraints/$(TF).txt
 RUN := $(VENV)/bin/python
+WHEEL_TOOLS := build/venv-wheel
 PIP := tools/setup/quietly.sh $(VENV)/setup.log $(RUN) -m pip
 INSTALL := tools/setup/install.sh $(VENV) $(TF)
 PYTEST := $(RUN) -m pytest -q -ra
@@ -67,7 +68,7 @@ CLANG_FORMATTED := $(shell find ops_src tests tools -name '*.cc' -o -name '*.h' 
 RELEASE_TESTS := $(addprefix tests/,graph rules passes session runtime export embedding)
 COMPILED_TESTS := $(shell grep -l compiled_once -r tests --include='test_*.py')
 
-.PHONY: help setup demo demo-horovod test test-release test-releases test-slow test-all browser lint format bench figures peers gpu-check soak fuzz docs horovod wheel lock clean
+.PHONY: help setup demo demo-horovod test test-release test-releases test-slow test-all browser lint format bench figures peers gpu-check soak fuzz docs horovod wheel wheel-check lock clean
 help: ## List these targets
 	@sed -n 's/^\([a-z%-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 
@@ -147,10 +148,16 @@ docs: $(VENV)/.built $(VENV)/.with-docs ## Update the tables in docs/, and build
 
 horovod: $(VENV)/.built $(VENV)/.with-horovod ## Build Horovod into the environment (takes a few minutes)
 
-wheel: $(VENV)/.built $(VENV)/.with-sbom ## Build a wheel in build/dist/, and its bill of materials (CycloneDX)
-	@$(PIP) wheel --no-deps --no-build-isolation -w build/dist .
-	@tools/setup/bill.sh $(VENV) $(TF) $(DEVICE)
+wheel: export GRAPH_OPT_PORTABLE := 1
+wheel: $(VENV)/.built build/old_libraries/libstdc++.so ## Build a portable wheel in build/dist/, and its bill of materials (CycloneDX)
+	@rm -rf build/unchecked_wheel
+	@$(PIP) wheel --no-deps --no-build-isolation -w build/unchecked_wheel .
+	@tools/setup/portable_wheel.sh $(WHEEL_TOOLS) build/unchecked_wheel/*.whl build/dist
+	@tools/setup/bill.sh $(WHEEL_TOOLS) $(TF) $(DEVICE) build/unchecked_wheel/*.whl build/dist
 	@ls build/dist/*
+
+wheel-check: ## Install that wheel without a compiler, train with it, and look at what it needs
+	@$(RUN) -m tools.wheel_check --tensorflow $(TF)
 
 # With the default environment's uv, which Python 3.7 has no wheels of.
 lock: build/venv/.created ## Update all pinned dependencies of a release of TensorFlow in constraints/
@@ -158,6 +165,18 @@ lock: build/venv/.created ## Update all pinned dependencies of a release of Tens
 
 clean: ## Remove everything generated, including the environments
 	@rm -rf build *.egg-info graph_opt/*/*.so
+
+# Of one release for all: Python 3.7 has none of these tools.
+$(WHEEL_TOOLS)/.installed: pyproject.toml constraints/$(HOME_RELEASE).txt
+	@tools/setup/environment.sh $(WHEEL_TOOLS) $(HOME_RELEASE)
+	@echo "==> $(WHEEL_TOOLS): installing what wheels are linked and checked with"
+	@tools/setup/install.sh $(WHEEL_TOOLS) $(HOME_RELEASE) wheel
+	@touch $@
+
+build/old_libraries/libstdc++.so: tools/setup/old_libraries.py $(WHEEL_TOOLS)/.installed
+	@tools/setup/require_compiler.sh
+	@echo "==> build/old_libraries: writing stubs of old libraries to link against"
+	@tools/setup/quietly.sh build/old_libraries.log $(WHEEL_TOOLS)/bin/python $< $(@D)
 
 # Each set-up step leaves a stamp in the environment and runs again when one of its inputs is newer
 # than the stamp. The script of the first step always runs, but touches its stamp only if it created
