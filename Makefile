@@ -68,7 +68,7 @@ CLANG_FORMATTED := $(shell find ops_src tests tools -name '*.cc' -o -name '*.h' 
 RELEASE_TESTS := $(addprefix tests/,graph rules passes session runtime export embedding)
 COMPILED_TESTS := $(shell grep -l compiled_once -r tests --include='test_*.py')
 
-.PHONY: help setup demo demo-horovod test test-release test-releases test-slow test-all browser lint format bench figures peers gpu-check soak fuzz docs horovod wheel wheel-check lock clean
+.PHONY: help setup demo demo-horovod test test-release test-releases test-slow test-all browser cross lint format bench figures peers gpu-check soak fuzz docs horovod wheel wheel-check lock clean
 help: ## List these targets
 	@sed -n 's/^\([a-z%-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 
@@ -95,8 +95,8 @@ test-release: $(VENV)/.built ## Train the demo briefly, and run what each releas
 test-releases: build/venv/.built ## Do so with all releases, and write what came of it to docs/releases.md (hours)
 	@build/venv/bin/python -m tools.releases
 
-# With all extras, as tests of what is not installed are skipped.
-test-slow: $(VENV)/.tests-compiled $(VENV)/.with-bench $(VENV)/.with-docs $(VENV)/.with-horovod ## Run the slow tests, or a SHARE=3/8 of them
+# With all groups, as tests of what is not installed are skipped.
+test-slow: $(VENV)/.tests-compiled $(VENV)/.with-bench $(VENV)/.with-docs $(VENV)/.with-horovod build/old_libraries/libstdc++.so ## Run the slow tests, or a SHARE=3/8 of them
 	@failed=0; \
 	$(PYTEST) $(PARALLEL) $(IN_SHARE) --durations=10 --durations-min=30 -m "slow and not alone" tests || failed=1; \
 	$(PYTEST) $(IN_SHARE) -m "slow and alone" tests || failed=1; \
@@ -106,6 +106,9 @@ test-all: test test-slow ## Run all tests
 
 browser: ## Install the browser that tests of pages use (Debian or Ubuntu, as root)
 	@tools/setup/browser.sh
+
+cross: $(VENV)/.created ## Install what tests on an emulated aarch64 use (Debian or Ubuntu, as root)
+	@tools/setup/aarch64.sh $(VENV) $(TF) build/aarch64
 
 lint: $(VENV)/.with-lint ## Check style, types and formatting without changing anything
 	@$(RUN) -m ruff check .
@@ -156,8 +159,8 @@ wheel: $(VENV)/.built build/old_libraries/libstdc++.so ## Build a portable wheel
 	@tools/setup/bill.sh $(WHEEL_TOOLS) $(TF) $(DEVICE) build/unchecked_wheel/*.whl build/dist
 	@ls build/dist/*
 
-wheel-check: ## Install that wheel without a compiler, train with it, and look at what it needs
-	@$(RUN) -m tools.wheel_check --tensorflow $(TF)
+wheel-check: $(VENV)/.created $(WHEEL_TOOLS)/.installed ## Install that wheel in a clean environment, train with it, look at what it needs
+	@$(RUN) -m tools.wheel_check --tensorflow $(TF) --tools $(WHEEL_TOOLS)
 
 # With the default environment's uv, which Python 3.7 has no wheels of.
 lock: build/venv/.created ## Update all pinned dependencies of a release of TensorFlow in constraints/

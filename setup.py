@@ -6,8 +6,8 @@ All is built by CMake, the ops against the TensorFlow that this Python imports. 
 of the library's name, so libraries for several releases may lie side by side, and of a wheel's
 version. All that does not depend on it is in pyproject.toml.
 
-With GRAPH_OPT_PORTABLE=1 in the environment, as `make wheel` has it, a wheel's libraries load on any
-Linux since glibc 2.17 (ops_src/portable).
+With GRAPH_OPT_PORTABLE=1 in the environment, as `make wheel` has it, a wheel's libraries load on
+any Linux since glibc 2.17 (ops_src/portable).
 """
 
 from __future__ import annotations
@@ -53,12 +53,13 @@ class BuildOps(build_ext):
         output = os.path.join(build, "graph_opt")
         self._configure(build, output)
         _, room, name = ext.name.split(".")
-        target, built = name[len("lib") :], os.path.join(output, room, name + ".so")
+        target, folder = name[len("lib") :], room
         if not self.inplace and os.environ.get("GRAPH_OPT_PORTABLE") == "1":
             if not os.path.exists(OLD_LIBRARIES):
-                _fail("{0} is missing: make {0}".format(OLD_LIBRARIES))
-            target, built = target + "_portable", os.path.join(output, "portable", room, name + ".so")
+                _fail("{} is missing, which 'make wheel' writes".format(OLD_LIBRARIES))
+            target, folder = target + "_portable", os.path.join("portable", room)
         _run([_program("cmake"), "--build", build, "--target", target])
+        built = os.path.join(output, folder, name + ".so")
         library = os.path.abspath(self.get_ext_fullpath(ext.name))
         os.makedirs(os.path.dirname(library), exist_ok=True)
         shutil.copy2(built, library)
@@ -139,7 +140,8 @@ def _extras() -> Dict[str, List[str]]:
     wanted = rows[0][0] if found is None else found[0]
     row = next((row for row in rows if (row[0] + ".").startswith(wanted + ".")), [])
     # Of TensorFlow and Keras, any patch release will do.
-    cpu = [re.sub(r"^(t.*==\d+\.\d+)\..*", r"\1.*", one) for one in row[1:] if re.search("[=<]", one)]
+    pinned = [one for one in row[1:] if re.search("[=<]", one)]
+    cpu = [re.sub(r"^(t.*==\d+\.\d+)\..*", r"\1.*", one) for one in pinned]
     gpu = [re.sub("^tensorflow-cpu=", "tensorflow=", one) for one in cpu]
     return {"cpu": cpu, "gpu": gpu, "horovod": ["horovod==0.28.1"], "parquet": ["pyarrow>=10"]}
 

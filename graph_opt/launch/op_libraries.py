@@ -1,4 +1,4 @@
-"""Which compiled op libraries there are: one for each release of TensorFlow that they were built for."""
+"""Which compiled op libraries there are: one for each release of TensorFlow."""
 
 from __future__ import annotations
 

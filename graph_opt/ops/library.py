@@ -17,11 +17,11 @@ from graph_opt.launch import op_libraries
 from graph_opt.launch.other_checkouts import REBUILD, missing_library
 
 _OTHER_RELEASES = (
-    "graph_opt's compiled ops are built for TensorFlow {}, and this is TensorFlow {} ({{}})"
+    "graph_opt's compiled ops are built for TensorFlow {}, and this is TensorFlow {}, for which a "
+    "wheel's version ends in +tf{} ({{}})"
 )
-LIBRARY_PATH = os.path.join(
-    op_libraries.FOLDER, op_libraries.NAME.format("{}.{}".format(*release_numbers()))
-)
+_RELEASE = "{}.{}".format(*release_numbers())
+LIBRARY_PATH = os.path.join(op_libraries.FOLDER, op_libraries.NAME.format(_RELEASE))
 
 _lock = threading.Lock()
 _library: Optional[ModuleType] = None
@@ -84,4 +84,4 @@ def _what_is_missing(folder: str) -> str:
     releases = op_libraries.built_releases(folder)
     if not releases:
         return "graph_opt's compiled ops are missing ({})"
-    return _OTHER_RELEASES.format(" and ".join(releases), tf.VERSION)
+    return _OTHER_RELEASES.format(" and ".join(releases), tf.VERSION, _RELEASE)

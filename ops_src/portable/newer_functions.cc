@@ -1,5 +1,5 @@
-// What the compiler's headers use of glibc that 2.17 does not have. Portable libraries define it, and
-// so need no newer glibc; there, they still use what it has.
+// What the compiler's headers use of glibc that 2.17 does not have. Portable libraries define it,
+// and so need no newer glibc; there, they still use what it has.
 #include "portable/newer_functions.h"
 
 #include <dlfcn.h>
@@ -41,8 +41,7 @@ char __libc_single_threaded = 0;
 int pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex, clockid_t clock,
                            const timespec* deadline) {
   using Wait = decltype(&pthread_cond_clockwait);
-  static const Wait wait =
-      reinterpret_cast<Wait>(dlsym(RTLD_NEXT, "pthread_cond_clockwait"));
+  static const Wait wait = reinterpret_cast<Wait>(dlsym(RTLD_NEXT, "pthread_cond_clockwait"));
   const Wait used = wait == nullptr ? &graph_opt::WaitByRealTime : wait;
   return used(condition, mutex, clock, deadline);
 }

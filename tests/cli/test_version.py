@@ -25,8 +25,7 @@ def version(before: str, folder: Path) -> List[str]:
     done = subprocess.run(
         [sys.executable, "-c", before + PROGRAM],
         cwd=str(folder),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        capture_output=True,
         text=True,
         timeout=600,
     )

@@ -2,10 +2,11 @@
 
 usage: old_libraries.py FOLDER
 
-A library refers to the newest version of each function that it is linked against, so what is linked
-against this machine's libraries loads only where they are as new. The stubs have the names and versions
-of symbols of glibc 2.17 and of GCC 4.8's libstdc++, the oldest that the tag manylinux2014 promises, and no
-code. Those of glibc come with Zig's compiler; those of libstdc++ are the machine's own less the newer ones.
+A library asks for the newest version of each function that it was linked against, so one that was
+linked against this machine's libraries loads only where they are as new. The stubs have no code,
+but the names and versions of all symbols of glibc 2.17 and of GCC 4.8's libstdc++, the oldest that
+the tag manylinux2014 promises. Those of glibc come with Zig's compiler; those of libstdc++ are the
+machine's own less the newer ones.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def _versioned(path: Path) -> Iterator[Symbol]:
         for number, symbol in enumerate(elf.get_section_by_name(".dynsym").iter_symbols()):
             index = versions.get_symbol(number)["ndx"]
             kind = symbol["st_info"]["type"]
-            # Numbers of versions are those of names; the highest bit tells that it is not the default.
+            # The highest bit of a version's number tells that it is not the default.
             name = names.get(index & 0x7FFF, "") if isinstance(index, int) else ""
             is_defined = symbol["st_shndx"] not in ("SHN_UNDEF", "SHN_ABS")
             if is_defined and kind in _SECTIONS and _VERSION.fullmatch(name):
@@ -132,7 +133,9 @@ def write_glibc(folder: Path) -> None:
         for path in [*stubs.glob("*.so.*"), _only(Path(temporary), "libc_nonshared.a")]:
             shutil.copy2(str(path), str(folder / path.name))
     for name in _NAMES_OF_GLIBC[1:]:
-        (folder / "lib{}.so".format(name)).symlink_to(next(folder.glob("lib{}.so.*".format(name))).name)
+        (folder / "lib{}.so".format(name)).symlink_to(
+            next(folder.glob("lib{}.so.*".format(name))).name
+        )
     # As in glibc's own file of this name, which the linker looks for.
     text = "GROUP ( libc.so.6 libc_nonshared.a AS_NEEDED ( libld.so.2 ) )\n"
     (folder / "libc.so").write_text(text, "utf-8")
@@ -150,7 +153,10 @@ def main() -> None:
     folder = Path(sys.argv[1])
     compiler = os.environ.get("CXX", "c++").split()
     asked = subprocess.run(
-        [*compiler, "-print-file-name=libstdc++.so.6"], check=True, stdout=subprocess.PIPE, text=True
+        [*compiler, "-print-file-name=libstdc++.so.6"],
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     unfinished = folder.with_name(folder.name + ".unfinished")
     for old in (folder, unfinished):

@@ -40,7 +40,9 @@ def packages_of(release: str, releases: str, device: str) -> Set[str]:
     """
     rows = {line.split()[0]: line.split()[1:] for line in releases.splitlines()}
     cpu = {_normal(re.split(r"[=<]", one)[0]) for one in rows[release] if "=" in one or "<" in one}
-    return cpu if device == "cpu" else {re.sub("^tensorflow-cpu$", "tensorflow", one) for one in cpu}
+    return (
+        cpu if device == "cpu" else {re.sub("^tensorflow-cpu$", "tensorflow", one) for one in cpu}
+    )
 
 
 def with_their_own(names: Set[str], pins: str) -> str:
