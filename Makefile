@@ -151,10 +151,9 @@ docs: $(VENV)/.built $(VENV)/.with-docs ## Update the tables in docs/, and build
 
 horovod: $(VENV)/.built $(VENV)/.with-horovod ## Build Horovod into the environment (takes a few minutes)
 
-wheel: export GRAPH_OPT_PORTABLE := 1
 wheel: $(VENV)/.built build/old_libraries/libstdc++.so ## Build a portable wheel in build/dist/, and its bill of materials (CycloneDX)
 	@rm -rf build/unchecked_wheel
-	@$(PIP) wheel --no-deps --no-build-isolation -w build/unchecked_wheel .
+	@GRAPH_OPT_PORTABLE=1 $(PIP) wheel --no-deps --no-build-isolation -w build/unchecked_wheel .
 	@tools/setup/portable_wheel.sh $(WHEEL_TOOLS) build/unchecked_wheel/*.whl build/dist
 	@tools/setup/bill.sh $(WHEEL_TOOLS) $(TF) $(DEVICE) build/unchecked_wheel/*.whl build/dist
 	@ls build/dist/*
