@@ -108,7 +108,7 @@ browser: ## Install the browser that tests of pages use (Debian or Ubuntu, as ro
 	@tools/setup/browser.sh
 
 cross: $(VENV)/.created ## Install what tests on an emulated aarch64 use (Debian or Ubuntu, as root)
-	@tools/setup/aarch64.sh $(VENV) $(TF) build/aarch64
+	@tools/setup/aarch64.sh $(VENV) $(TF) build/aarch64/$(TF)
 
 lint: $(VENV)/.with-lint ## Check style, types and formatting without changing anything
 	@$(RUN) -m ruff check .

@@ -6,12 +6,13 @@ import shutil
 from pathlib import Path
 
 import pytest
+import tensorflow as tf
 
 from tests.conftest import MadeOnce
 from tests.ops.compiled_functors import Machine, build, run
 
 HERE = Path(__file__).resolve().parent
-LIBRARIES = HERE.parents[1] / "build" / "aarch64" / "tensorflow"
+LIBRARIES = HERE.parents[1] / "build" / "aarch64" / tf.__version__ / "tensorflow"
 COMPILER, EMULATOR = "aarch64-linux-gnu-g++", "qemu-aarch64"
 AARCH64 = Machine(
     name="aarch64",

@@ -10,6 +10,8 @@ release=$2
 folder=$3
 here=$(cd "$(dirname "$0")" && pwd)
 library=libtensorflow_framework.so.${release%%.*}
+# Until 2.15, TensorFlow's own packages have no files for it.
+package=$(awk -F. '{ print ($1 == 2 && $2 > 15 ? "tensorflow" : "tensorflow-cpu-aws") }' <<<"$release")
 if ! command -v aarch64-linux-gnu-g++ >/dev/null || ! command -v qemu-aarch64 >/dev/null; then
   echo "==> installing a compiler and an emulator for aarch64"
   "$here/quietly.sh" build/aarch64.log apt-get update
@@ -19,7 +21,7 @@ if [ ! -e "$folder/tensorflow/$library" ]; then
   echo "==> $folder: downloading TensorFlow $release for aarch64"
   mkdir -p "$folder"
   "$here/quietly.sh" build/aarch64.log "$environment/bin/python" -m pip download --no-deps --only-binary :all: \
-    --platform manylinux2014_aarch64 --platform manylinux_2_17_aarch64 --dest "$folder" "tensorflow-cpu-aws==$release"
+    --platform manylinux2014_aarch64 --platform manylinux_2_17_aarch64 --dest "$folder" "$package==$release"
   "$environment/bin/python" - "$folder" "tensorflow/$library" <<'PROGRAM'
 import glob, sys, zipfile
 folder, name = sys.argv[1:]
