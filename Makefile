@@ -53,6 +53,7 @@ endif
 
 PINS := constraints/$(TF).txt
 RUN := $(VENV)/bin/python
+WHEEL_TOOLS := build/venv-wheel
 PIP := tools/setup/quietly.sh $(VENV)/setup.log $(RUN) -m pip
 INSTALL := tools/setup/install.sh $(VENV) $(TF)
 PYTEST := $(RUN) -m pytest -q -ra
@@ -67,7 +68,7 @@ CLANG_FORMATTED := $(shell find ops_src tests tools -name '*.cc' -o -name '*.h' 
 RELEASE_TESTS := $(addprefix tests/,graph rules passes session runtime export embedding)
 COMPILED_TESTS := $(shell grep -l compiled_once -r tests --include='test_*.py')
 
-.PHONY: help setup demo demo-horovod test test-release test-releases test-slow test-all browser lint format bench figures peers gpu-check soak fuzz docs horovod wheel lock clean
+.PHONY: help setup demo demo-horovod test test-release test-releases test-slow test-all browser cross lint format bench figures peers gpu-check soak fuzz docs horovod wheel wheel-check lock clean
 help: ## List these targets
 	@sed -n 's/^\([a-z%-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 
@@ -94,8 +95,8 @@ test-release: $(VENV)/.built ## Train the demo briefly, and run what each releas
 test-releases: build/venv/.built ## Do so with all releases, and write what came of it to docs/releases.md (hours)
 	@build/venv/bin/python -m tools.releases
 
-# With all extras, as tests of what is not installed are skipped.
-test-slow: $(VENV)/.tests-compiled $(VENV)/.with-bench $(VENV)/.with-docs $(VENV)/.with-horovod ## Run the slow tests, or a SHARE=3/8 of them
+# With all groups, as tests of what is not installed are skipped.
+test-slow: $(VENV)/.tests-compiled $(VENV)/.with-bench $(VENV)/.with-docs $(VENV)/.with-horovod build/old_libraries/libstdc++.so ## Run the slow tests, or a SHARE=3/8 of them
 	@failed=0; \
 	$(PYTEST) $(PARALLEL) $(IN_SHARE) --durations=10 --durations-min=30 -m "slow and not alone" tests || failed=1; \
 	$(PYTEST) $(IN_SHARE) -m "slow and alone" tests || failed=1; \
@@ -105,6 +106,9 @@ test-all: test test-slow ## Run all tests
 
 browser: ## Install the browser that tests of pages use (Debian or Ubuntu, as root)
 	@tools/setup/browser.sh
+
+cross: $(VENV)/.created ## Install what tests on an emulated aarch64 use (Debian or Ubuntu, as root)
+	@tools/setup/aarch64.sh $(VENV) $(TF) build/aarch64/$(TF)
 
 lint: $(VENV)/.with-lint ## Check style, types and formatting without changing anything
 	@$(RUN) -m ruff check .
@@ -147,10 +151,15 @@ docs: $(VENV)/.built $(VENV)/.with-docs ## Update the tables in docs/, and build
 
 horovod: $(VENV)/.built $(VENV)/.with-horovod ## Build Horovod into the environment (takes a few minutes)
 
-wheel: $(VENV)/.built $(VENV)/.with-sbom ## Build a wheel in build/dist/, and its bill of materials (CycloneDX)
-	@$(PIP) wheel --no-deps --no-build-isolation -w build/dist .
-	@tools/setup/bill.sh $(VENV) $(TF) $(DEVICE)
+wheel: $(VENV)/.built build/old_libraries/libstdc++.so ## Build a portable wheel in build/dist/, and its bill of materials (CycloneDX)
+	@rm -rf build/unchecked_wheel
+	@GRAPH_OPT_PORTABLE=1 $(PIP) wheel --no-deps --no-build-isolation -w build/unchecked_wheel .
+	@tools/setup/portable_wheel.sh $(WHEEL_TOOLS) build/unchecked_wheel/*.whl build/dist
+	@tools/setup/bill.sh $(WHEEL_TOOLS) $(TF) $(DEVICE) build/unchecked_wheel/*.whl build/dist
 	@ls build/dist/*
+
+wheel-check: $(VENV)/.created $(WHEEL_TOOLS)/.installed ## Install that wheel in a clean environment, train with it, look at what it needs
+	@$(RUN) -m tools.wheel_check --tensorflow $(TF) --tools $(WHEEL_TOOLS)
 
 # With the default environment's uv, which Python 3.7 has no wheels of.
 lock: build/venv/.created ## Update all pinned dependencies of a release of TensorFlow in constraints/
@@ -158,6 +167,18 @@ lock: build/venv/.created ## Update all pinned dependencies of a release of Tens
 
 clean: ## Remove everything generated, including the environments
 	@rm -rf build *.egg-info graph_opt/*/*.so
+
+# Of one release for all: Python 3.7 has none of these tools.
+$(WHEEL_TOOLS)/.installed: pyproject.toml constraints/$(HOME_RELEASE).txt
+	@tools/setup/environment.sh $(WHEEL_TOOLS) $(HOME_RELEASE)
+	@echo "==> $(WHEEL_TOOLS): installing what wheels are linked and checked with"
+	@tools/setup/install.sh $(WHEEL_TOOLS) $(HOME_RELEASE) wheel
+	@touch $@
+
+build/old_libraries/libstdc++.so: tools/setup/old_libraries.py $(WHEEL_TOOLS)/.installed
+	@tools/setup/require_compiler.sh
+	@echo "==> build/old_libraries: writing stubs of old libraries to link against"
+	@tools/setup/quietly.sh build/old_libraries.log $(WHEEL_TOOLS)/bin/python $< $(@D)
 
 # Each set-up step leaves a stamp in the environment and runs again when one of its inputs is newer
 # than the stamp. The script of the first step always runs, but touches its stamp only if it created

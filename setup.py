@@ -1,9 +1,13 @@
-"""Builds the compiled ops into the package; all else is in pyproject.toml.
+"""Builds the compiled ops into the package, and says which TensorFlow they are for.
 
     python setup.py build_ext --inplace     compiles what changed, into graph_opt
 
 All is built by CMake, the ops against the TensorFlow that this Python imports. Its release is part
-of the library's name, so libraries for several releases may lie side by side.
+of the library's name, so libraries for several releases may lie side by side, and of a wheel's
+version. All that does not depend on it is in pyproject.toml.
+
+With GRAPH_OPT_PORTABLE=1 in the environment, as `make wheel` has it, a wheel's libraries load on
+any Linux since glibc 2.17 (ops_src/portable).
 """
 
 from __future__ import annotations
@@ -12,11 +16,12 @@ import glob
 import importlib.util
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
 import sysconfig
-from typing import List, NoReturn, Optional, Tuple
+from typing import Dict, List, NoReturn, Optional, Tuple
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
@@ -27,6 +32,8 @@ except ImportError:  # Releases of setuptools for Python 3.7 leave it to another
     from wheel.bdist_wheel import bdist_wheel  # type: ignore[import-untyped]
 
 SOURCES = "ops_src"
+RELEASES = "tools/setup/releases.txt"
+OLD_LIBRARIES = "build/old_libraries"  # As in ops_src/portable/portable.cmake.
 OPS = "libgraph_opt_ops"
 LIBRARIES = ("graph_opt.ops." + OPS, "graph_opt.launch.libgraph_opt_network")
 # Of the wheels that contain TensorFlow.
@@ -46,10 +53,16 @@ class BuildOps(build_ext):
         output = os.path.join(build, "graph_opt")
         self._configure(build, output)
         _, room, name = ext.name.split(".")
-        _run([_program("cmake"), "--build", build, "--target", name[len("lib") :]])
+        target, folder = name[len("lib") :], room
+        if not self.inplace and os.environ.get("GRAPH_OPT_PORTABLE") == "1":
+            if not os.path.exists(OLD_LIBRARIES):
+                _fail("{} is missing, which 'make wheel' writes".format(OLD_LIBRARIES))
+            target, folder = target + "_portable", os.path.join("portable", room)
+        _run([_program("cmake"), "--build", build, "--target", target])
+        built = os.path.join(output, folder, name + ".so")
         library = os.path.abspath(self.get_ext_fullpath(ext.name))
         os.makedirs(os.path.dirname(library), exist_ok=True)
-        shutil.copy2(os.path.join(output, room, name + ".so"), library)
+        shutil.copy2(built, library)
 
     def get_ext_filename(self, fullname: str) -> str:
         """Python does not load a library as an extension: no tag of a Python in its name."""
@@ -101,24 +114,50 @@ class BuildWheel(bdist_wheel):
 
 def _source_files() -> List[str]:
     """What belongs into a source distribution."""
-    return sorted(
+    return [RELEASES] + sorted(
         os.path.join(directory, name)
         for directory, _, names in os.walk(SOURCES)
         for name in names
-        if name.endswith((".cc", ".cmake", ".cu", ".h", ".py", ".txt"))
+        if name.endswith((".cc", ".cmake", ".cu", ".h", ".map", ".py", ".txt"))
     )
 
 
-def _installed() -> Tuple[str, str]:
-    """The release of TensorFlow to build for, and what is another one after an installation.
+def _version() -> str:
+    """That of graph_opt, and for a wheel the release of TensorFlow that it is for: 0.1.0+tf2.15."""
+    release: str = runpy.run_path(os.path.join("graph_opt", "cli", "release.py"))["RELEASE"]
+    found = None if "sdist" in sys.argv else _found()
+    return release if found is None else "{}+tf{}".format(release, found[0])
 
-    It is not imported, as that takes seconds.
+
+def _extras() -> Dict[str, List[str]]:
+    """What users may want beside graph_opt: a TensorFlow for which the ops are, and more.
+
+    Without TensorFlow, as for a source distribution, it is that of the first row of releases.txt.
     """
+    with open(RELEASES, encoding="utf-8") as file:
+        rows = [line.split() for line in file]
+    found = _found()
+    wanted = rows[0][0] if found is None else found[0]
+    row = next((row for row in rows if (row[0] + ".").startswith(wanted + ".")), [])
+    # Of TensorFlow and Keras, any patch release will do.
+    pinned = [one for one in row[1:] if re.search("[=<]", one)]
+    cpu = [re.sub(r"^(t.*==\d+\.\d+)\..*", r"\1.*", one) for one in pinned]
+    gpu = [re.sub("^tensorflow-cpu=", "tensorflow=", one) for one in cpu]
+    return {"cpu": cpu, "gpu": gpu, "horovod": ["horovod==0.28.1"], "parquet": ["pyarrow>=10"]}
+
+
+def _installed() -> Tuple[str, str]:
+    """The release of TensorFlow to build for, and what is another one after an installation."""
+    return _found() or _fail(
+        "{} has no TensorFlow to build for: pip install tensorflow-cpu".format(sys.executable)
+    )
+
+
+def _found() -> Optional[Tuple[str, str]]:
+    """As `_installed`, or None. TensorFlow is not imported, as that takes seconds."""
     found = importlib.util.find_spec("tensorflow")
     if found is None or found.origin is None:
-        _fail(
-            "{} has no TensorFlow to build for: pip install tensorflow-cpu".format(sys.executable)
-        )
+        return None
     packages = os.path.dirname(os.path.dirname(found.origin))
     for path in glob.glob(os.path.join(packages, "tensorflow*.dist-info")):
         match = TENSORFLOW_WHEEL.fullmatch(os.path.basename(path))
@@ -157,6 +196,8 @@ def _fail(reason: str) -> NoReturn:
 
 
 setup(
+    version=_version(),
+    extras_require=_extras(),
     ext_modules=[Extension(name, sources=[], depends=_source_files()) for name in LIBRARIES],
     cmdclass={"build_ext": BuildOps, "bdist_wheel": BuildWheel},
 )

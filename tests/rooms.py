@@ -9,7 +9,7 @@ from typing import Dict, FrozenSet
 MAY_IMPORT: Dict[str, FrozenSet[str]] = {
     "compat": frozenset(),
     "config": frozenset({"ops.stage_spec"}),
-    "ops": frozenset({"launch.other_checkouts"}),
+    "ops": frozenset({"launch.other_checkouts", "launch.op_libraries"}),
     "graph": frozenset(),
     "rules": frozenset({"graph", "ops.optimizers"}),
     "reporting": frozenset(),
@@ -43,6 +43,7 @@ MAY_IMPORT: Dict[str, FrozenSet[str]] = {
         | {"table_files.format", "table_files.layouts", "table_files.tables"}
         | {"graph.collection", "graph.shared_views"}
         | {"launch", "checking", "report_page", "cost"}
+        | {"ops.library", "ops.instruction_set"}
     ),
     "checking": frozenset(
         {"session", "runtime", "config", "graph", "reporting", "passes.io_stages"}

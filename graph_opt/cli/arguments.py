@@ -8,7 +8,6 @@ from typing import Any, Callable, Tuple
 
 from graph_opt.cli.convert_arguments import add_convert
 from graph_opt.cli.plan_arguments import add_batches, add_plan
-from graph_opt.cli.release import RELEASE
 
 DEFAULTS = ("do_async_embedding=true", "threads_num=1", "capacity=2", "infer_io_stage=true")
 
@@ -19,6 +18,18 @@ _GRAPH_FILE = (
 )
 
 
+class _Version(argparse.Action):
+    """Prints what is installed, and ends the process."""
+
+    HELP = "tell the releases of graph_opt, TensorFlow and the compiled ops, and exit"
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        from graph_opt.cli.version import lines
+
+        print("\n".join(lines()), flush=True)
+        parser.exit()
+
+
 def parser() -> argparse.ArgumentParser:
     """The parser; `command` of its result is the name of the chosen command."""
     top = argparse.ArgumentParser(
@@ -26,7 +37,7 @@ def parser() -> argparse.ArgumentParser:
         description="Runs embedding lookups of TensorFlow graphs ahead of the main graph.",
         allow_abbrev=False,
     )
-    top.add_argument("--version", action="version", version="graph-opt " + RELEASE)
+    top.add_argument("--version", action=_Version, nargs=0, help=_Version.HELP)
     commands = top.add_subparsers(dest="command", metavar="COMMAND")
     commands.required = True
     _add_run(commands)

@@ -6,23 +6,22 @@ and has their number in its name: a checkout or a wheel may have several.
 
 from __future__ import annotations
 
-import glob
 import os
-import re
 import threading
 from types import ModuleType
 from typing import Any, Callable, Optional, Sequence
 
 from graph_opt.compat import tf
 from graph_opt.compat.version_names import release_numbers
+from graph_opt.launch import op_libraries
 from graph_opt.launch.other_checkouts import REBUILD, missing_library
 
-_NAME = "libgraph_opt_ops.tf{}.so"
-_FOLDER = os.path.dirname(os.path.abspath(__file__))
 _OTHER_RELEASES = (
-    "graph_opt's compiled ops are built for TensorFlow {}, and this is TensorFlow {} ({{}})"
+    "graph_opt's compiled ops are built for TensorFlow {}, and this is TensorFlow {}, for which a "
+    "wheel's version ends in +tf{} ({{}})"
 )
-LIBRARY_PATH = os.path.join(_FOLDER, _NAME.format("{}.{}".format(*release_numbers())))
+_RELEASE = "{}.{}".format(*release_numbers())
+LIBRARY_PATH = os.path.join(op_libraries.FOLDER, op_libraries.NAME.format(_RELEASE))
 
 _lock = threading.Lock()
 _library: Optional[ModuleType] = None
@@ -82,8 +81,7 @@ def _load(path: str) -> ModuleType:
 
 
 def _what_is_missing(folder: str) -> str:
-    built = glob.glob(os.path.join(folder, _NAME.format("*")))
-    releases = sorted(re.findall(r"tf([0-9.]+)\.so$", "\n".join(built), re.MULTILINE))
+    releases = op_libraries.built_releases(folder)
     if not releases:
         return "graph_opt's compiled ops are missing ({})"
-    return _OTHER_RELEASES.format(" and ".join(releases), tf.VERSION)
+    return _OTHER_RELEASES.format(" and ".join(releases), tf.VERSION, _RELEASE)

@@ -13,7 +13,7 @@ import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Iterable, List, Sequence, Tuple
+from typing import Iterable, List, NamedTuple, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -55,6 +55,18 @@ QUICK = (
 )
 
 
+class Machine(NamedTuple):
+    """What programs are compiled for: by default the machine that runs the tests."""
+
+    name: str = platform.machine()
+    compiler: str = "c++"
+    libraries: str = tf.sysconfig.get_lib()  # the folder of TensorFlow's library
+    emulator: Tuple[str, ...] = ()  # the command that runs programs
+
+
+THIS = Machine()
+
+
 def sanitized(sanitizer: str) -> Tuple[str, ...]:
     """Flags for one of `SANITIZERS`: two at a time would take several times as long to compile."""
     if sanitizer == "undefined":
@@ -64,11 +76,15 @@ def sanitized(sanitizer: str) -> Tuple[str, ...]:
 
 
 def compile_all(
-    compiled_once: MadeOnce, sources: Iterable[Path], flags: Sequence[str], folder: Path
+    compiled_once: MadeOnce,
+    sources: Iterable[Path],
+    flags: Sequence[str],
+    folder: Path,
+    machine: Machine = THIS,
 ) -> None:
     """Compiles sources to objects in a folder, each instruction set with its own flags."""
-    command = ["c++", *WARNINGS, *_flags_of_tensorflow(), "-ffp-contract=off", "-pthread", *flags]
-    command += [*_includes(compiled_once), "-I", str(HERE)]
+    command = [machine.compiler, *WARNINGS, *_flags_of_tensorflow(), "-ffp-contract=off"]
+    command += ["-pthread", *flags, *_includes(compiled_once), "-I", str(HERE)]
 
     def compile_one(source: Path) -> None:
         own = INSTRUCTION_SETS.get(source.name, ())
@@ -79,42 +95,50 @@ def compile_all(
         list(pool.map(compile_one, sources))
 
 
-def functor_objects(compiled_once: MadeOnce, flags: Sequence[str] = QUICK) -> List[Path]:
+def functor_objects(
+    compiled_once: MadeOnce, flags: Sequence[str] = QUICK, machine: Machine = THIS
+) -> List[Path]:
     """The objects of all functors, which are compiled once for each choice of flags."""
     sources = [path for room in ROOMS for path in sorted((OPS_SRC / room).glob("*.cc"))]
-    if platform.machine() != "x86_64":
+    if machine.name != "x86_64":
         sources = [path for path in sources if path.name not in INSTRUCTION_SETS]
-    make = partial(compile_all, compiled_once, sources, flags)
-    return sorted(compiled_once("functors" + "".join(flags), make).glob("*.o"))
+    make = partial(compile_all, compiled_once, sources, flags, machine=machine)
+    return sorted(compiled_once("functors" + _key(flags, machine), make).glob("*.o"))
 
 
-def link(objects: Iterable[Path], flags: Sequence[str], output: Path) -> Path:
+def link(
+    objects: Iterable[Path], flags: Sequence[str], output: Path, machine: Machine = THIS
+) -> Path:
     """Links a program, or with `-shared` a library."""
-    directory = tf.sysconfig.get_lib()
-    command = ["c++", *flags, "-pthread", *map(str, objects), "-o", str(output)]
-    command += [*tf.sysconfig.get_link_flags(), "-Wl,-rpath," + directory]
+    command = [machine.compiler, *flags, "-pthread", *map(str, objects), "-o", str(output)]
+    command += ["-L" + machine.libraries, "-Wl,-rpath," + machine.libraries]
+    command += [flag for flag in tf.sysconfig.get_link_flags() if not flag.startswith("-L")]
     subprocess.run(command, check=True, timeout=900)
     return output
 
 
 def build(
-    compiled_once: MadeOnce, test: str, flags: Sequence[str], with_functors: bool = True
+    compiled_once: MadeOnce,
+    test: str,
+    flags: Sequence[str],
+    with_functors: bool = True,
+    machine: Machine = THIS,
 ) -> Path:
     """The program of a test."""
     source = HERE / test
 
     def make(folder: Path) -> None:
-        compile_all(compiled_once, [source], flags, folder)
-        functors = functor_objects(compiled_once, flags) if with_functors else []
-        link([folder / (source.stem + ".o"), *functors], flags, folder / source.stem)
+        compile_all(compiled_once, [source], flags, folder, machine)
+        functors = functor_objects(compiled_once, flags, machine) if with_functors else []
+        link([folder / (source.stem + ".o"), *functors], flags, folder / source.stem, machine)
 
-    return compiled_once(source.stem + "".join(flags), make) / source.stem
+    return compiled_once(source.stem + _key(flags, machine), make) / source.stem
 
 
-def run(program: Path, *arguments: str) -> None:
+def run(program: Path, *arguments: str, machine: Machine = THIS) -> None:
     """Runs C++ tests and shows their output if they fail."""
     ran = subprocess.run(
-        [str(program), *arguments],
+        [*machine.emulator, str(program), *arguments],
         env={**os.environ, "TSAN_OPTIONS": "suppressions={}".format(SUPPRESSIONS)},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -129,6 +153,10 @@ def is_valid(source: str, compiled_once: MadeOnce, *flags: str) -> bool:
     command = ["c++", *WARNINGS, "-fsyntax-only", "-x", "c++", *flags, "-"]
     command += _includes(compiled_once)
     return subprocess.run(command, input=source, text=True, timeout=900).returncode == 0
+
+
+def _key(flags: Sequence[str], machine: Machine) -> str:
+    return "".join(flags) + ("" if machine is THIS else machine.name)
 
 
 def _flags_of_tensorflow() -> List[str]:

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Installs what extras of pyproject.toml need, in the versions of constraints/RELEASE.txt; what is
+# Installs what groups of pyproject.toml need, in the versions of constraints/RELEASE.txt; what is
 # downloaded must have the hashes there. Ends with an error if something is missing that they need.
 #
-# usage: install.sh ENVIRONMENT RELEASE EXTRA...      RELEASE is that of TensorFlow
+# usage: install.sh ENVIRONMENT RELEASE GROUP...      RELEASE is that of TensorFlow
 set -euo pipefail
 
 environment=$1

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Pins what graph_opt needs with a release of TensorFlow, in its newest versions, in constraints/RELEASE.txt:
-# all extras with the default release, and otherwise those that `make demo` and `make test` need.
+# all groups with the default release, and otherwise those that `make demo` and `make test` need.
 #
 # usage: lock.sh ENVIRONMENT RELEASE DEFAULT_RELEASE      ENVIRONMENT is that of the default release
 set -euo pipefail
@@ -12,10 +12,15 @@ here=$(cd "$(dirname "$0")" && pwd)
 read -ra pythons < <("$here/supported_pythons.sh" "$release")
 "$here/install.sh" "$environment" "$default" lock
 if [ "$release" = "$default" ]; then
-  chosen=(--all-extras --fork-strategy requires-python)
+  mapfile -t groups < <(sed -n '/^\[dependency-groups\]/,/^\[project/s/^\([a-z]*\) = .*/\1/p' pyproject.toml)
+  chosen=(--fork-strategy requires-python)
+  also='s/^tensorflow-cpu/tensorflow/p' # for GPUs
 else
-  chosen=(--extra build --extra demo --extra test -)
+  groups=(build demo test)
+  chosen=()
+  also=
 fi
+for group in "${groups[@]}"; do chosen+=(--group "$group"); done
 if [ ${#pythons[@]} -gt 1 ]; then
   chosen+=(--universal --python-version "${pythons[0]}")
 else
@@ -23,5 +28,6 @@ else
   chosen+=(--python-platform x86_64-manylinux_2_28 --python-version "${pythons[0]}.99")
 fi
 awk -v release="$release" '$1 == release { for (i = 2; i <= NF; ++i) if ($i ~ /[<=]/) print $i }' "$here/releases.txt" |
+  sed "p;$also" | sort -u |
   "$environment/bin/python" -m uv pip compile -q --generate-hashes --upgrade \
-    --custom-compile-command "make lock TF=$release" -o "constraints/$release.txt" "${chosen[@]}" pyproject.toml
+    --custom-compile-command "make lock TF=$release" -o "constraints/$release.txt" "${chosen[@]}" - pyproject.toml

@@ -1,9 +1,9 @@
-"""Prints what extras of pyproject.toml need as constraints/RELEASE.txt pins it, with hashes.
+"""Prints what groups of pyproject.toml need as constraints/RELEASE.txt pins it, with hashes.
 
-usage: pins.py RELEASE [EXTRA...]
+usage: pins.py RELEASE [GROUP...]
 
-RELEASE is that of TensorFlow. Without an extra, what graph_opt itself needs, less TensorFlow; the
-extra `cpu` is what releases.txt has for the release.
+RELEASE is that of TensorFlow. Without a group, what graph_opt itself needs, less TensorFlow. The
+groups `cpu` and `gpu` are what releases.txt has for the release.
 """
 
 from __future__ import annotations
@@ -16,29 +16,33 @@ from typing import Dict, List, Set
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
 _RELEASES = Path(__file__).with_name("releases.txt")
+_DEVICES = {"cpu", "gpu"}
 _PINNED = re.compile(r"^([a-z0-9-]+)==.*\n(?:[ ]+.*\n)*", re.MULTILINE)
 _PARENT = re.compile(r"^ +#(?: via)? +([\w.-]+)$", re.MULTILINE)
 
 
-def named_packages(project: str, extras: List[str]) -> Set[str]:
-    """Names that pyproject.toml has in its dependencies and in some of its extras.
+def named_packages(project: str, groups: List[str]) -> Set[str]:
+    """Names that pyproject.toml has in its dependencies and in some of its groups.
 
     Raises:
-      KeyError: There is no such extra.
+      KeyError: There is no such group.
     """
     lists: Dict[str, str] = dict(re.findall(r'^(\w+) = (\[.*"\])', project, re.MULTILINE))
-    wanted = [one for name in ("dependencies", *extras) for one in json.loads(lists[name])]
+    wanted = [one for name in ("dependencies", *groups) for one in json.loads(lists[name])]
     return {_normal(re.split(r"[^\w.-]", one)[0]) for one in wanted}
 
 
-def packages_of(release: str, releases: str) -> Set[str]:
-    """Names of the packages that are TensorFlow of a release, for CPUs.
+def packages_of(release: str, releases: str, device: str) -> Set[str]:
+    """Names of the packages that are TensorFlow of a release, for a `device`: cpu or gpu.
 
     Raises:
       KeyError: There is no such release.
     """
     rows = {line.split()[0]: line.split()[1:] for line in releases.splitlines()}
-    return {_normal(re.split(r"[=<]", one)[0]) for one in rows[release] if "=" in one or "<" in one}
+    cpu = {_normal(re.split(r"[=<]", one)[0]) for one in rows[release] if "=" in one or "<" in one}
+    return (
+        cpu if device == "cpu" else {re.sub("^tensorflow-cpu$", "tensorflow", one) for one in cpu}
+    )
 
 
 def with_their_own(names: Set[str], pins: str) -> str:
@@ -62,18 +66,18 @@ def _normal(name: str) -> str:
 
 def main() -> None:
     """Prints the pins."""
-    release, *extras = sys.argv[1:]
-    named = [extra for extra in extras if extra != "cpu"]
+    release, *groups = sys.argv[1:]
+    named = [group for group in groups if group not in _DEVICES]
     names = named_packages((_REPOSITORY / "pyproject.toml").read_text("utf-8"), named)
-    if len(named) < len(extras):
-        names |= packages_of(release, _RELEASES.read_text("utf-8"))
+    for device in set(groups) & _DEVICES:
+        names |= packages_of(release, _RELEASES.read_text("utf-8"), device)
     path = _REPOSITORY / "constraints" / (release + ".txt")
     pins = path.read_text("utf-8")
     missing = names - {match.group(1) for match in _PINNED.finditer(pins)}
     if missing:
         sys.exit(
             "error: {} has no pin of {}: with TensorFlow {} there is no set-up of {}".format(
-                path.name, ", ".join(sorted(missing)), release, ", ".join(extras)
+                path.name, ", ".join(sorted(missing)), release, ", ".join(groups)
             )
         )
     sys.stdout.write(with_their_own(names, pins))

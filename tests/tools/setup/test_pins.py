@@ -1,4 +1,4 @@
-"""What is installed: pinned packages, all with hashes, for each extra those that it needs."""
+"""What is installed: pinned packages, all with hashes, for each group those that it needs."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ REPOSITORY = Path(__file__).resolve().parents[3]
 PROJECT = (REPOSITORY / "pyproject.toml").read_text("utf-8")
 RELEASES = (REPOSITORY / "tools/setup/releases.txt").read_text("utf-8")
 PINS = (REPOSITORY / "constraints/2.15.1.txt").read_text("utf-8")
-SECTION = PROJECT.split("[project.optional-dependencies]")[1].split("\n[")[0]
-EXTRAS = re.findall(r"^(\w+) = ", SECTION, re.MULTILINE)
+SECTION = PROJECT.split("[dependency-groups]")[1].split("\n[")[0]
+GROUPS = re.findall(r"^(\w+) = ", SECTION, re.MULTILINE)
 CHAIN = """one==1.0 \\
     --hash=sha256:aa
     # via graph-opt (pyproject.toml)
@@ -52,13 +52,13 @@ def test_what_packages_need_is_pinned_with_them() -> None:
     assert names_in(with_their_own({"other"}, CHAIN)) == {"other", "two", "three-four"}
 
 
-@pytest.mark.parametrize("extra", EXTRAS)
-def test_an_extra_has_what_it_names(extra: str) -> None:
-    named = named_packages(PROJECT, [extra])
+@pytest.mark.parametrize("group", GROUPS)
+def test_a_group_has_what_it_names(group: str) -> None:
+    named = named_packages(PROJECT, [group])
     assert named_packages(PROJECT, []) < named <= names_in(with_their_own(named, PINS))
 
 
-def test_an_extra_that_is_missing_is_an_error() -> None:
+def test_a_group_that_is_missing_is_an_error() -> None:
     with pytest.raises(KeyError):
         named_packages(PROJECT, ["absent"])
 
@@ -67,7 +67,7 @@ def test_an_extra_that_is_missing_is_an_error() -> None:
 def test_each_release_of_tensorflow_has_its_pins(row: str) -> None:
     release = row.split()[0]
     pins = (REPOSITORY / "constraints" / (release + ".txt")).read_text("utf-8")
-    packages = packages_of(release, RELEASES)
+    packages = packages_of(release, RELEASES, "cpu")
     assert {"tensorflow", "tensorflow-cpu"} & packages
     needed = packages | named_packages(PROJECT, ["build", "demo", "test"])
     assert needed <= names_in(with_their_own(needed, pins))
