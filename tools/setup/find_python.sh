@@ -6,7 +6,7 @@
 #   PYTHON   the only interpreter to consider (make PYTHON=...); without it, the usual names in turn.
 set -euo pipefail
 
-supported=$("$(dirname "$0")/supported_pythons.sh" "$1")
+supported=$("$(dirname "$0")/release.sh" pythons "$1")
 
 # Prints why `$1` is not suitable, or nothing if it is.
 complaint_about() {

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 import sys
 from pathlib import Path
 from typing import Dict, List, Set
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
-_RELEASES = Path(__file__).with_name("releases.txt")
+_RELEASE = Path(__file__).with_name("release.sh")
 _PINNED = re.compile(r"^([a-z0-9-]+)==.*\n(?:[ ]+.*\n)*", re.MULTILINE)
 _PARENT = re.compile(r"^ +#(?: via)? +([\w.-]+)$", re.MULTILINE)
 
@@ -31,14 +32,14 @@ def named_packages(project: str, extras: List[str]) -> Set[str]:
     return {_normal(re.split(r"[^\w.-]", one)[0]) for one in wanted}
 
 
-def packages_of(release: str, releases: str) -> Set[str]:
+def packages_of(release: str) -> Set[str]:
     """Names of the packages that are TensorFlow of a release, for CPUs.
 
     Raises:
-      KeyError: There is no such release.
+      CalledProcessError: There is no such release.
     """
-    rows = {line.split()[0]: line.split()[1:] for line in releases.splitlines()}
-    return {_normal(re.split(r"[=<]", one)[0]) for one in rows[release] if "=" in one or "<" in one}
+    listed = subprocess.check_output([str(_RELEASE), "packages", release], text=True)
+    return {_normal(re.split(r"[=<]", one)[0]) for one in listed.split()}
 
 
 def with_their_own(names: Set[str], pins: str) -> str:
@@ -66,7 +67,7 @@ def main() -> None:
     named = [extra for extra in extras if extra != "cpu"]
     names = named_packages((_REPOSITORY / "pyproject.toml").read_text("utf-8"), named)
     if len(named) < len(extras):
-        names |= packages_of(release, _RELEASES.read_text("utf-8"))
+        names |= packages_of(release)
     path = _REPOSITORY / "constraints" / (release + ".txt")
     pins = path.read_text("utf-8")
     missing = names - {match.group(1) for match in _PINNED.finditer(pins)}
