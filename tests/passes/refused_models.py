@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from typing import Any, Callable, Dict, NamedTuple, Optional
 
+from tests.rules.test_graphs import read_graph
+
 from graph_opt.compat import tf
 from graph_opt.runtime.mark import async_embedding_mark_node
 from graph_opt.runtime.staged import staged
 from tests.passes import fused_models, models
-from tests.rules.test_graphs import read_graph
 
 Inputs = Dict[str, Any]
 Build = Callable[[Inputs], Optional[Any]]

@@ -50,11 +50,12 @@ def write_archive(release: str, graphs: Mapping[str, Tuple[bytes, Any]]) -> None
     facts = {name: expectation for name, (_, expectation) in graphs.items()}
     members[_EXPECTED] = json.dumps(facts, indent=1, sort_keys=True).encode()
     FOLDER.mkdir(exist_ok=True)
-    with tarfile.open(str(FOLDER / (release + _ENDING)), "w:xz", preset=_SMALLEST) as archive:
-        for name in sorted(members):
-            member = tarfile.TarInfo(name)
-            member.size = len(members[name])
-            archive.addfile(member, io.BytesIO(members[name]))
+    with lzma.open(str(FOLDER / (release + _ENDING)), "wb", preset=_SMALLEST) as packed:
+        with tarfile.open(fileobj=packed, mode="w") as archive:
+            for name in sorted(members):
+                member = tarfile.TarInfo(name)
+                member.size = len(members[name])
+                archive.addfile(member, io.BytesIO(members[name]))
 
 
 @functools.lru_cache(maxsize=None)

@@ -64,6 +64,6 @@ def not_ahead(name: str) -> str:
     return "unknown_op" if scattered and not is_registered("SparseFeatureCrossV2") else ""
 
 
-def optimizer(name: str) -> str:
+def optimizer_of(name: str) -> str:
     """The optimizer of a graph."""
     return OPTIMIZERS.get(name.partition(".")[0], "Adagrad")
