@@ -50,8 +50,10 @@ def inferred_shapes(graph_def: Any, names: AbstractSet[str]) -> Dict[str, Tuple[
 def _imported_shapes(
     graph: Any, graph_def: Any, names: AbstractSet[str]
 ) -> Dict[str, Tuple[Dimensions, ...]]:
+    given = tf.GraphDef()
+    given.CopyFrom(graph_def)  # TensorFlow 1 adds defaults to what it imports.
     with graph.as_default():
-        tf.import_graph_def(graph_def, name="")
+        tf.import_graph_def(given, name="")
     return {
         operation.name: tuple(
             None if each.shape.ndims is None else tuple(each.shape.as_list())
