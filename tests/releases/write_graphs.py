@@ -6,7 +6,8 @@ checkout, with the environment of the release (`make TF=2.21.0 setup`):
     build/venv-tf2.21.0/bin/python -m tests.releases.write_graphs
 
 Each is a whole GraphDef with gradients and optimizer, as `tf.Graph.as_graph_def` gives it and as
-checkpoints have it: with all attributes, also those that other releases do not know.
+checkpoints have it: with all attributes, also those that other releases do not know. The same
+TensorFlow writes the same graphs, but for the names that it draws for hash tables.
 """
 
 from __future__ import annotations
