@@ -17,7 +17,7 @@ SHELL := /bin/bash
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
-HOME_RELEASE := $(shell head -n 1 tools/setup/releases.txt | cut -d' ' -f1)
+HOME_RELEASE := $(shell tools/setup/release.sh default)
 TF ?= $(HOME_RELEASE)
 PYTHON ?=
 WORKERS ?= $(shell expr $$(nproc) + 1)

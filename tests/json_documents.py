@@ -34,7 +34,7 @@ def _validator(kind: str) -> Any:
     whole = schema()
     reference = "#/$defs/{}_document".format(kind)
     assert {"$ref": reference} in whole["oneOf"]
-    # Releases of jsonschema for Python 3.7 find nothing within what has a URN.
+    # Releases of jsonschema for Python 3.7 cannot resolve what is relative to a URN.
     del whole["oneOf"], whole["$id"]
     return Draft202012Validator(dict(whole, **{"$ref": reference}))
 

@@ -235,10 +235,10 @@ def test_refusal_codes_are_read_from_text_and_constants() -> None:
 
 def test_the_pages_name_the_releases_that_are_supported() -> None:
     project = (REPOSITORY / "pyproject.toml").read_text("utf-8")
-    releases = (REPOSITORY / "tools/setup/releases.txt").read_text("utf-8").splitlines()
-    tensorflow, *rest = releases[0].split()
+    release = str(REPOSITORY / "tools/setup/release.sh")
+    tensorflow = subprocess.check_output([release, "default"], text=True).strip()
     assert set(re.findall(r"tensorflow(?:-cpu)?==([\d.]+)", project)) == {tensorflow}
-    pythons = [one for one in rest if one.startswith("3.")]
+    pythons = subprocess.check_output([release, "pythons", tensorflow], text=True).split()
     readme = (REPOSITORY / "README.md").read_text("utf-8")
     limits = "with TensorFlow {} (Python {} to {});"
     assert limits.format(tensorflow, pythons[0], pythons[-1]) in readme

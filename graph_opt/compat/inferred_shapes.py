@@ -50,9 +50,11 @@ def inferred_shapes(graph_def: Any, names: AbstractSet[str]) -> Dict[str, Tuple[
 def _imported_shapes(
     graph: Any, graph_def: Any, names: AbstractSet[str]
 ) -> Dict[str, Tuple[Dimensions, ...]]:
+    given = tf.GraphDef()
+    given.CopyFrom(graph_def)  # TensorFlow 1 adds defaults to what it imports.
     with graph.as_default():
         try:
-            tf.import_graph_def(graph_def, name="")
+            tf.import_graph_def(given, name="")
         except ValueError as error:
             raise tf.errors.InvalidArgumentError(None, None, str(error)) from error
     return {

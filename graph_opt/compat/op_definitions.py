@@ -134,6 +134,32 @@ def attributes_of(op: str, node: Any) -> Dict[str, Any]:
     return {name: node.attr[name] for name in names if name in node.attr}
 
 
+def unknown_attributes(node: Any) -> List[str]:
+    """Attributes of a node that its op lacks here, as later releases of TensorFlow give it some.
+
+    Those that begin with an underscore are no op's, and an unknown op has none of either kind.
+    """
+    definition = op_definition(node.op)
+    if definition is None:
+        return []
+    known = {attribute.name for attribute in definition.attr}
+    return [name for name in node.attr if not name.startswith("_") and name not in known]
+
+
+def input_dtypes(node: Any) -> Optional[List[int]]:
+    """DataType numbers of the data inputs that a node takes, or None for an unknown op."""
+    definition = op_definition(node.op)
+    if definition is None:
+        return None
+    dtypes: List[int] = []
+    for argument in definition.input_arg:
+        types = _argument_types(argument, node, definition)
+        if types is None:
+            return None
+        dtypes.extend(types)
+    return dtypes
+
+
 def takes_reference(node: Any, slot: int) -> bool:
     """Whether a node takes data input `slot` by reference; False for an unknown op."""
     definition = op_definition(node.op)

@@ -7,6 +7,7 @@ from typing import Any, Dict, List, Optional, Sequence
 from graph_opt.compat import tf
 from graph_opt.compat.inferred_shapes import inferred_shapes
 from graph_opt.compat.op_definitions import is_registered, output_dtypes, value_dtype
+from graph_opt.graph.known_attributes import drop_unknown_attributes
 from graph_opt.graph.rewrite import OUTPUT_SHAPES
 from graph_opt.graph.view import GraphView, TensorRef, shape_proto
 
@@ -69,6 +70,7 @@ class _NewNodes:
             inputs = [self._input(text) for text in node.input if not text.startswith("^")]
             graph_def.node.append(_bare(node, node.name, inputs))
         graph_def.node.extend(self._made.values())
+        drop_unknown_attributes(graph_def)
         return graph_def
 
     def _input(self, text: str) -> str:

@@ -1,4 +1,4 @@
-"""Graphs with ops of libraries that are not loaded, made such that TensorFlow can import them."""
+"""Graphs with ops that this process does not have, made such that TensorFlow can import them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any, Dict, List, Set
 
 from graph_opt.compat import tf
 from graph_opt.compat.op_definitions import is_registered, output_dtypes
+from graph_opt.graph.known_attributes import drop_unknown_attributes, has_unknown_attributes
 
 _COLOCATED = "_class"
 # Collectives that return what has the shape of their first input.
@@ -16,7 +17,8 @@ def with_known_ops(graph_def: Any) -> Any:
     """The graph itself, or a copy to infer shapes from if this process lacks ops of it.
 
     A collective of Horovod becomes an op that returns the same dtypes, and shapes where they are
-    those of its input. Other unknown ops are left out, with all that depends on them.
+    those of its input. Other unknown ops are left out, with all that depends on them. Ops to which
+    a later release of TensorFlow has given attributes are as this one has them.
 
     Args:
       graph_def: A GraphDef; not changed.
@@ -27,7 +29,7 @@ def with_known_ops(graph_def: Any) -> Any:
         for node in graph_def.node
         if node.op not in library and not is_registered(node.op)
     }
-    if not unknown:
+    if not unknown and not has_unknown_attributes(graph_def):
         return graph_def
     known = tf.GraphDef()
     known.versions.CopyFrom(graph_def.versions)
@@ -41,6 +43,7 @@ def with_known_ops(graph_def: Any) -> Any:
         copy = known.node.add()
         copy.CopyFrom(node)
         copy.attr.pop(_COLOCATED, None)  # It may name a node that was left out.
+    drop_unknown_attributes(known)
     return known
 
 

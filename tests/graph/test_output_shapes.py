@@ -57,6 +57,17 @@ def test_variables_tell_their_shapes() -> None:
     assert found["assign"] == [(None, 3)]
 
 
+def test_nodes_of_a_later_release_have_shapes_and_keep_their_attributes() -> None:
+    later = tf.NodeDef(name="later", op="SparseReshape", input=["places", "sizes", "sizes"])
+    later.attr["index_type"].type = INT32  # Here it takes int64 alone.
+    tf.placeholder(tf.int32, [None, 2], name="places")
+    tf.constant([2, 3], tf.int32, name="sizes")
+    view = GraphView(tf.get_default_graph().as_graph_def(add_shapes=True))
+    assert shapes(view, later) == {"later": [(None, 2), (2,)]}
+    assert later.attr["index_type"].type == INT32
+    assert list(later.input) == ["places", "sizes", "sizes"]
+
+
 def test_known_shapes_and_other_attributes_stay() -> None:
     node = call_op("Neg", "neg", {"x": Tensor("x", FLOAT), "_class": ["loc:@gone"]}).node
     node.attr["_output_shapes"].list.shape.add().dim.add(size=11)

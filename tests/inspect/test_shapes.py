@@ -57,3 +57,23 @@ def test_ops_of_other_libraries_leave_shapes_to_what_does_not_need_theirs() -> N
     known = ("rows", "before", "reduced", "after_collective", "near")
     assert shapes == {name: [-1, 4] for name in known}
     assert [node.op for node in graph_def.node] == ops
+
+
+def test_what_a_later_release_lets_an_op_take_leaves_it_its_shape() -> None:
+    tf.placeholder(tf.int32, [None, 2], name="indices")
+    tf.constant([2, 3], tf.int32, name="sizes")
+    graph_def = tf.get_default_graph().as_graph_def()
+    later = graph_def.node.add(name="later", op="SparseReshape")
+    later.input.extend(["indices", "sizes", "sizes:0"])
+    later.attr["index_type"].type = tf.int32.as_datatype_enum  # Here it takes int64 alone.
+    after = graph_def.node.add(name="after", op="Relu", input=["later"])
+    after.attr["T"].type = tf.int64.as_datatype_enum
+    names = [node.name for node in graph_def.node]
+    add_shapes(graph_def)
+    sizes = {
+        node.name: [size.size for shape in node.attr[ATTRIBUTE].list.shape for size in shape.dim]
+        for node in graph_def.node
+    }
+    assert sizes == {"indices": [-1, 2], "sizes": [2], "later": [-1, 2, 2], "after": [-1, 2]}
+    assert list(sizes) == names
+    assert list(graph_def.node[2].input) == ["indices", "sizes", "sizes:0"]

@@ -13,7 +13,8 @@ from graph_opt.compat import tf
 from graph_opt.runtime.mark import async_embedding_mark_node
 from graph_opt.runtime.staged import staged
 from tests.passes import fused_models, models
-from tests.rules.test_graphs import read_graph
+from tests.releases.outcomes import TENSORFLOW_1
+from tests.releases.read import read_graph
 
 Inputs = Dict[str, Any]
 Build = Callable[[Inputs], Optional[Any]]
@@ -312,7 +313,7 @@ def by_coordinates(inputs: Inputs) -> None:
 
 @left_unfused("division_by_zero")
 def weights_as_tensorflow_1_divides_by_them(inputs: Inputs) -> Any:
-    return read_graph("core_sparse_weighted_sqrtn")
+    return read_graph(TENSORFLOW_1, "sparse_weighted_sqrtn.ref")
 
 
 @left_unfused("ids_not_supported")

@@ -1,7 +1,7 @@
 """Small training graphs, one for each way to look up rows, with what a search must find.
 
-They are built only with functions of `tensorflow.compat.v1`, which is passed in, so that both
-TensorFlow 1.15 (`graphs/make_graphs.py`) and 2.15 (the tests) can build the same models.
+They are built only with functions of `tensorflow.compat.v1`, which is passed in, so that each
+release (`tests/releases/write_graphs.py`) can build the same models as the tests.
 """
 
 from __future__ import annotations

@@ -13,6 +13,9 @@ from graph_opt.rules import find_lookups
 from graph_opt.rules.lookup_inputs import DENSE, SEGMENTS, SPARSE
 from tests.plain_sessions import plain_session
 from tests.quick_cases import one_of_each, slow_but
+from tests.releases.archives import names
+from tests.releases.outcomes import TENSORFLOW_1, not_fused
+from tests.releases.read import read_graph
 from tests.rules.layer_models import COLUMN_MODELS, LAYER_MODELS
 from tests.rules.lookup_models import CORE_MODELS, ROWS, Model
 from tests.rules.lookup_values import (
@@ -24,7 +27,6 @@ from tests.rules.lookup_values import (
     shaped_view,
     tensor_of,
 )
-from tests.rules.test_graphs import EXPECTED, read_graph
 
 BATCHES = 4
 VARIANTS: Dict[str, Dict[str, Any]] = {
@@ -34,15 +36,16 @@ VARIANTS: Dict[str, Dict[str, Any]] = {
     "resource_div": {"resource": True, "partitions": 3, "strategy": "div"},
 }
 CLIPPED = [name for name in CORE_MODELS if name.endswith("max_norm")]
-REFUSED_OF_TENSORFLOW_1 = {
-    "contrib_scattered": "rows_not_by_ids",
-    "contrib_scattered_resource": "rows_not_by_ids",
-    "core_embedding_lookup_max_norm": "rows_clipped",
-    "core_sparse_weighted_sqrtn": "division_by_zero",
-}
-TENSORFLOW_1 = sorted(set(EXPECTED) - set(REFUSED_OF_TENSORFLOW_1))
+# Graphs of TensorFlow 1 whose lookups one op can do, and those whose lookups none can.
+FUSED_OF_TENSORFLOW_1 = [name for name in names(TENSORFLOW_1) if not not_fused(TENSORFLOW_1, name)]
+REFUSED_OF_TENSORFLOW_1 = [name for name in names(TENSORFLOW_1) if not_fused(TENSORFLOW_1, name)]
 # Its assertions would fail.
-WITHOUT_NEGATIVE_IDS = ("layer_identity_without_default",)
+WITHOUT_NEGATIVE_IDS = ("identity_without_default.ref", "identity_without_default.resource")
+
+
+def few(graphs: List[str], first: int) -> List[Any]:
+    """Names of graphs as parameters, of which few are quick, beginning with that number."""
+    return slow_but(graphs, *graphs[first::6])
 
 
 def initialize(session: Any) -> None:
@@ -93,15 +96,16 @@ def test_one_op_gives_the_values_of_a_lookup(name: str, variant: str) -> None:
     assert_same_values("weighted" in name)
 
 
-@pytest.mark.parametrize("name", slow_but(TENSORFLOW_1, *TENSORFLOW_1[1::2]))
+@pytest.mark.parametrize("name", few(FUSED_OF_TENSORFLOW_1, 1))
 def test_one_op_gives_the_values_of_graphs_made_by_tensorflow_1(name: str) -> None:
-    tf.import_graph_def(read_graph(name), name="")
+    tf.import_graph_def(read_graph(TENSORFLOW_1, name), name="")
     assert_same_values("weighted" in name, name not in WITHOUT_NEGATIVE_IDS)
 
 
-@pytest.mark.parametrize("name", sorted(REFUSED_OF_TENSORFLOW_1))
+@pytest.mark.parametrize("name", REFUSED_OF_TENSORFLOW_1)
 def test_refuses_what_only_tensorflow_1_writes(name: str) -> None:
-    assert codes(GraphView(read_graph(name))) == [REFUSED_OF_TENSORFLOW_1[name]]
+    view = GraphView(read_graph(TENSORFLOW_1, name))
+    assert codes(view) == [not_fused(TENSORFLOW_1, name)]
 
 
 def codes(view: Optional[GraphView] = None) -> List[str]:

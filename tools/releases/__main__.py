@@ -11,19 +11,19 @@ import argparse
 import subprocess
 import sys
 from pathlib import Path
-from typing import Optional, Sequence
+from typing import List, Optional, Sequence
 
 from tools.releases.outcome import Outcome, outcome_of
 from tools.releases.page import with_rows
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-RELEASES = REPOSITORY / "tools" / "setup" / "releases.txt"
+RELEASES = REPOSITORY / "tools" / "setup" / "release.sh"
 PAGE = REPOSITORY / "docs" / "releases.md"
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
     """Runs what the command line says; returns 1 if something failed."""
-    known = [line.split()[0] for line in RELEASES.read_text("utf-8").splitlines()]
+    known = known_releases()
     parser = argparse.ArgumentParser(
         prog="python -m tools.releases", description="Test graph_opt with releases of TensorFlow."
     )
@@ -36,11 +36,16 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     flags = parser.parse_args(arguments)
     unknown = sorted(set(flags.releases) - set(known))
     if unknown:
-        parser.error("{} has no {}".format(RELEASES.name, ", ".join(unknown)))
+        parser.error("releases.txt has no {}".format(", ".join(unknown)))
     outcomes = [tested(release, flags.results) for release in flags.releases or known]
     PAGE.write_text(with_rows(PAGE.read_text("utf-8"), outcomes), "utf-8")
     print("written: {}".format(PAGE.relative_to(REPOSITORY)))
     return 0 if all(outcome.is_good for outcome in outcomes) else 1
+
+
+def known_releases() -> List[str]:
+    """Those that have a set-up."""
+    return subprocess.check_output([str(RELEASES), "all"], text=True).split()
 
 
 def tested(release: str, results: Path) -> Outcome:

@@ -17,7 +17,7 @@ version_of() { "$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/de
 is_good() {
   local version
   version=$(version_of "$environment/bin/python") || return 1
-  [[ " $("$here/supported_pythons.sh" "$release") " == *" $version "* ]] || return 1
+  [[ " $("$here/release.sh" pythons "$release") " == *" $version "* ]] || return 1
   [ -z "$wanted" ] || [ "$(version_of "$wanted")" = "$version" ] || return 1
   [ ! -e "$stamp" ] || [ "$(cat "$stamp")" = "$PWD" ] || return 1
   [ -e "$stamp" ] || "$environment/bin/python" -m pip --version >/dev/null 2>&1

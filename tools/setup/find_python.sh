@@ -7,7 +7,7 @@
 #            the path and among the versions that pyenv has installed.
 set -euo pipefail
 
-supported=$("$(dirname "$0")/supported_pythons.sh" "$1")
+supported=$("$(dirname "$0")/release.sh" pythons "$1")
 
 # Prints why `$1` is not suitable, or nothing if it is.
 complaint_about() {

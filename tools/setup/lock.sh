@@ -9,7 +9,7 @@ environment=$1
 release=$2
 default=$3
 here=$(cd "$(dirname "$0")" && pwd)
-read -ra pythons < <("$here/supported_pythons.sh" "$release")
+read -ra pythons < <("$here/release.sh" pythons "$release")
 "$here/install.sh" "$environment" "$default" lock
 if [ "$release" = "$default" ]; then
   mapfile -t groups < <(sed -n '/^\[dependency-groups\]/,/^\[project/s/^\([a-z]*\) = .*/\1/p' pyproject.toml)
@@ -27,7 +27,6 @@ else
   # Not for later Pythons, which this release has no wheels of; some packages need a late patch release.
   chosen+=(--python-platform x86_64-manylinux_2_28 --python-version "${pythons[0]}.99")
 fi
-awk -v release="$release" '$1 == release { for (i = 2; i <= NF; ++i) if ($i ~ /[<=]/) print $i }' "$here/releases.txt" |
-  sed "p;$also" | sort -u |
+"$here/release.sh" packages "$release" | xargs -n 1 | sed "p;$also" | sort -u |
   "$environment/bin/python" -m uv pip compile -q --generate-hashes --upgrade \
     --custom-compile-command "make lock TF=$release" -o "constraints/$release.txt" "${chosen[@]}" - pyproject.toml

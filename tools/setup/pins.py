@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 import sys
 from pathlib import Path
 from typing import Dict, List, Set
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
-_RELEASES = Path(__file__).with_name("releases.txt")
+_RELEASE = Path(__file__).with_name("release.sh")
 _DEVICES = {"cpu", "gpu"}
 _PINNED = re.compile(r"^([a-z0-9-]+)==.*\n(?:[ ]+.*\n)*", re.MULTILINE)
 _PARENT = re.compile(r"^ +#(?: via)? +([\w.-]+)$", re.MULTILINE)
@@ -32,14 +33,14 @@ def named_packages(project: str, groups: List[str]) -> Set[str]:
     return {_normal(re.split(r"[^\w.-]", one)[0]) for one in wanted}
 
 
-def packages_of(release: str, releases: str, device: str) -> Set[str]:
+def packages_of(release: str, device: str) -> Set[str]:
     """Names of the packages that are TensorFlow of a release, for a `device`: cpu or gpu.
 
     Raises:
-      KeyError: There is no such release.
+      CalledProcessError: There is no such release.
     """
-    rows = {line.split()[0]: line.split()[1:] for line in releases.splitlines()}
-    cpu = {_normal(re.split(r"[=<]", one)[0]) for one in rows[release] if "=" in one or "<" in one}
+    listed = subprocess.check_output([str(_RELEASE), "packages", release], text=True)
+    cpu = {_normal(re.split(r"[=<]", one)[0]) for one in listed.split()}
     return (
         cpu if device == "cpu" else {re.sub("^tensorflow-cpu$", "tensorflow", one) for one in cpu}
     )
@@ -70,7 +71,7 @@ def main() -> None:
     named = [group for group in groups if group not in _DEVICES]
     names = named_packages((_REPOSITORY / "pyproject.toml").read_text("utf-8"), named)
     for device in set(groups) & _DEVICES:
-        names |= packages_of(release, _RELEASES.read_text("utf-8"), device)
+        names |= packages_of(release, device)
     path = _REPOSITORY / "constraints" / (release + ".txt")
     pins = path.read_text("utf-8")
     missing = names - {match.group(1) for match in _PINNED.finditer(pins)}

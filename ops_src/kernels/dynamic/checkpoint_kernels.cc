@@ -168,7 +168,7 @@ class TrackChangesKernel : public TableKernel {
   }
 
  private:
-  Status Run(OpKernelContext* ctx, DynamicTable* table) override {
+  Status Run(OpKernelContext*, DynamicTable* table) override {
     if (begins_) {
       table->BeginCheckpoint();
     } else {

@@ -68,7 +68,7 @@ class CompactKernel : public TableKernel {
   using TableKernel::TableKernel;
 
  private:
-  Status Run(OpKernelContext* ctx, DynamicTable* table) override {
+  Status Run(OpKernelContext*, DynamicTable* table) override {
     table->Compact();
     return Status();
   }
@@ -79,7 +79,7 @@ class EndEpochKernel : public TableKernel {
   using TableKernel::TableKernel;
 
  private:
-  Status Run(OpKernelContext* ctx, DynamicTable* table) override {
+  Status Run(OpKernelContext*, DynamicTable* table) override {
     table->EndEpoch();
     return Status();
   }

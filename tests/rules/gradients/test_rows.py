@@ -12,17 +12,20 @@ from graph_opt.graph.view import GraphView
 from graph_opt.rules import find_lookups
 from graph_opt.rules.gradients.rows import row_gradients
 from tests.quick_cases import one_of_each, slow_but
+from tests.releases.archives import expected
+from tests.releases.outcomes import TENSORFLOW_1
+from tests.releases.read import read_graph
 from tests.rules.gradient_values import assert_same_gradients, changed, found_gradients, loss_of
 from tests.rules.layer_models import COLUMN_MODELS, LAYER_MODELS
 from tests.rules.lookup_models import CORE_MODELS, Model
 from tests.rules.lookup_values import shaped_view
-from tests.rules.test_graphs import EXPECTED, read_graph
 from tests.rules.test_lookup_inputs import (
     CLIPPED,
-    TENSORFLOW_1,
+    FUSED_OF_TENSORFLOW_1,
     VARIANTS,
     WITHOUT_NEGATIVE_IDS,
     cases,
+    few,
     initialize,
 )
 
@@ -45,10 +48,10 @@ def test_the_pooled_gradient_gives_the_gradients_of_all_shards(name: str, varian
     assert_same_gradients(initialize, len(model.expected))
 
 
-@pytest.mark.parametrize("name", slow_but(TENSORFLOW_1, *TENSORFLOW_1[::2]))
+@pytest.mark.parametrize("name", few(FUSED_OF_TENSORFLOW_1, 3))
 def test_gradients_of_graphs_made_by_tensorflow_1_are_found(name: str) -> None:
-    tf.import_graph_def(read_graph(name), name="")
-    count = len(EXPECTED[name])
+    tf.import_graph_def(read_graph(TENSORFLOW_1, name), name="")
+    count = len(expected(TENSORFLOW_1, name))
     negative = name not in WITHOUT_NEGATIVE_IDS
     assert_same_gradients(initialize, count, negative, trailing=False)
 

@@ -16,11 +16,12 @@ from graph_opt.rules.optimizers.sparse_update import SparseUpdate, SparseUpdates
 from tests.optimizer_models import KERAS, MOVING_EVERY_ROW, STOCK
 from tests.quick_cases import slow_but
 from tests.release_features import keras_optimizers
+from tests.releases.outcomes import TENSORFLOW_1, optimizer_of
+from tests.releases.read import read_graph
 from tests.rules.gradient_values import loss_of
 from tests.rules.lookup_models import CORE_MODELS, ROWS, Model
 from tests.rules.lookup_values import FEATURES, random_batch, shaped_view, tensor_of
-from tests.rules.test_graphs import EXPECTED, read_graph
-from tests.rules.test_lookup_inputs import REFUSED_OF_TENSORFLOW_1, VARIANTS
+from tests.rules.test_lookup_inputs import FUSED_OF_TENSORFLOW_1, VARIANTS, few
 from tests.rules.update_values import fused_updates, trained
 
 STEPS = 3
@@ -86,9 +87,6 @@ def assert_trains_alike(step: Any, steps: int = STEPS, counter: Any = None) -> N
     assert any(np.any(stock[name] != value) for name, value in start.items())
 
 
-TENSORFLOW_1 = sorted(set(EXPECTED) - set(REFUSED_OF_TENSORFLOW_1))
-
-
 def optimizers_and_variants() -> List[Any]:
     """All pairs, of which each kind of variable and the optimizers that differ most are quick.
 
@@ -122,16 +120,9 @@ def test_updates_of_keras_optimizers(optimizer: str) -> None:
     assert_trains_alike(step, steps_alike(optimizer), made.iterations)
 
 
-OF_TENSORFLOW_1 = {
-    "train_adam_resource": "Adam",
-    "train_descent_resource": "GradientDescent",
-    "train_ftrl": "Ftrl",
-}
-
-
-@pytest.mark.parametrize("name", slow_but(TENSORFLOW_1, *TENSORFLOW_1[::2]))
+@pytest.mark.parametrize("name", few(FUSED_OF_TENSORFLOW_1, 5))
 def test_updates_of_graphs_made_by_tensorflow_1_are_found(name: str) -> None:
-    tf.import_graph_def(read_graph(name), name="")
+    tf.import_graph_def(read_graph(TENSORFLOW_1, name), name="")
     view = shaped_view()
     for lookup in find_lookups(view).lookups:
         known = [gradient.slices for gradient in row_gradients(view, lookup)]
@@ -139,7 +130,7 @@ def test_updates_of_graphs_made_by_tensorflow_1_are_found(name: str) -> None:
         assert updates.refusals == {}
         for shard, table in enumerate(lookup.tables):
             update = updates.found[table.name]
-            assert update.optimizer == OF_TENSORFLOW_1.get(name, "Adagrad")
+            assert update.optimizer == optimizer_of(name)
             assert set(update.parts) >= {slices[shard] for slices in known}
 
 
