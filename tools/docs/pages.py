@@ -21,6 +21,7 @@ FOLDERS: Dict[str, str] = {
     "it (`--mode stock` or `--stock`).",
 }
 FILES: Dict[str, Tuple[str, str]] = {
+    "CHANGELOG.md": ("changelog", "Changelog"),
     "LICENSE": ("licence", "Licence"),
     "graph_opt/reporting/reports.schema.json": ("json-schema", "JSON schema"),
 }
@@ -68,7 +69,9 @@ def write_pages(folder: Path) -> None:
     (folder / "index.md").write_text(_LINK.sub(_from_root, readme) + _contents(), "utf-8")
     (folder / "reference.md").write_text(_REFERENCE, "utf-8")
     for name, (page, title) in FILES.items():
-        (folder / (page + ".md")).write_text(_shown(title, [name]), "utf-8")
+        is_page = name.endswith(".md")
+        shown = (REPOSITORY / name).read_text("utf-8") if is_page else _shown(title, [name])
+        (folder / (page + ".md")).write_text(shown, "utf-8")
     for name, introduction in FOLDERS.items():
         shown = _shown(name.capitalize(), _files(REPOSITORY / name), introduction)
         (folder / (name + ".md")).write_text(shown, "utf-8")
