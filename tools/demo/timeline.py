@@ -120,7 +120,10 @@ def draw(groups: Sequence[Sequence[Panel]], path: Path) -> None:
     panels = [panel for group in groups for panel in group]
     heights = [len(panel.lanes) + 0.9 for panel in panels]
     figure, axes = pyplot.subplots(
-        len(panels), 1, figsize=(12, 0.52 * sum(heights) + 0.6), height_ratios=heights
+        len(panels),
+        1,
+        figsize=(12, 0.52 * sum(heights) + 0.6),
+        gridspec_kw={"height_ratios": heights},
     )
     spans = [max(map(_span, group)) for group in groups for _ in group]
     for panel, axis, span in zip(panels, axes, spans):
