@@ -151,9 +151,7 @@ def _rows(random: np.random.RandomState, count: int, seed: int, options: DataOpt
     logits = effects @ weights - 0.5
     labels = random.random_sample(count) < 1.0 / (1.0 + np.exp(-logits))
     ids[~used] = PADDING
-    return np.concatenate(
-        [labels.astype(np.int32)[:, None], ids.reshape(count, -1)], axis=1, dtype=np.int32
-    )
+    return np.concatenate([labels.astype(np.int32)[:, None], ids.reshape(count, -1)], axis=1)
 
 
 def _effects(ids: np.ndarray, seed: int) -> np.ndarray:
