@@ -23,15 +23,18 @@ def test_number(number):
     assert number == 0
 """
 DEMO = {"ratio": 9.26, "stock": 4.64, "graph_opt": 43.0}
-ROW = (
-    "| 9.9.9 | 1 | 1 | 2: TensorFlow 9.9.9 has no Estimators | 4.6 → 43.0 | **9.3** | 2026-11-28 |"
-)
+ROW = "| 9.9.9 | 1 | 1 | 2 | 4.6 → 43.0 | **9.3** | 2026-11-28 |"
 PAGE_OF_TWO = """before
 <!-- releases -->
 | TensorFlow | ... |
 |---|---|
 | 2.15.1 | kept |
 | 10.0.0 | kept, too |
+<!-- end -->
+<!-- skipped -->
+| TensorFlow | ... |
+|---|---|
+| 10.0.0 | 7 | gone |
 <!-- end -->
 after
 """
@@ -67,8 +70,13 @@ def test_a_row_replaces_that_of_its_release_in_the_order_of_releases(ran: Path) 
     assert with_rows(PAGE_OF_TWO, [again, new]).splitlines()[4:8] == [
         "| 2.15.1 | kept |",
         ROW,
-        "| 10.0.0 | 7 | 0 | none |  |  | 2026-11-28 |",
+        "| 10.0.0 | 7 | 0 | 0 |  |  | 2026-11-28 |",
         "<!-- end -->",
+    ]
+    assert with_rows(PAGE_OF_TWO, [again, new]).splitlines()[-3:] == [
+        "| 9.9.9 | 2 | it has no Estimators |",
+        "<!-- end -->",
+        "after",
     ]
 
 

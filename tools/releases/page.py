@@ -1,29 +1,38 @@
-"""The table of docs/releases.md."""
+"""The tables of docs/releases.md."""
 
 from __future__ import annotations
 
 import re
-from typing import Dict, Iterable, List, Sequence
+from typing import Callable, Dict, List, Sequence
 
 from tools.releases.outcome import Outcome
 
-_TABLE = re.compile(r"(?<=<!-- releases -->\n)((?:\|.*\n){2})((?:\|.*\n)*)(?=<!-- end -->)")
+_TABLE = r"(?<=<!-- {} -->\n)((?:\|.*\n){{2}})((?:\|.*\n)*)(?=<!-- end -->)"
 _RELEASE = re.compile(r"\| ([\d.]+)")
 
 
-def with_rows(page: str, outcomes: Iterable[Outcome]) -> str:
+def with_rows(page: str, outcomes: Sequence[Outcome]) -> str:
     """The page with new rows for these releases, in the order of their numbers.
 
     Raises:
-      ValueError: The page has no table.
+      ValueError: The page lacks a table.
     """
-    found = _TABLE.search(page)
+    page = _with_table(page, "releases", outcomes, _figures)
+    return _with_table(page, "skipped", outcomes, _reasons)
+
+
+def _with_table(
+    page: str, name: str, outcomes: Sequence[Outcome], rows_of: Callable[[Outcome], List[str]]
+) -> str:
+    found = re.search(_TABLE.format(name), page)
     if found is None:
-        raise ValueError("the page has no table between <!-- releases --> and <!-- end -->")
-    rows: Dict[str, str] = {_release_of(row): row for row in found.group(2).splitlines()}
-    rows.update((outcome.release, _row(outcome)) for outcome in outcomes)
+        raise ValueError("the page has no table between <!-- {} --> and <!-- end -->".format(name))
+    rows: Dict[str, List[str]] = {}
+    for row in found.group(2).splitlines():
+        rows.setdefault(_release_of(row), []).append(row)
+    rows.update((outcome.release, rows_of(outcome)) for outcome in outcomes)
     ordered = sorted(rows, key=lambda release: [int(part) for part in release.split(".")])
-    table = found.group(1) + "".join(rows[release] + "\n" for release in ordered)
+    table = found.group(1) + "".join(row + "\n" for release in ordered for row in rows[release])
     return page[: found.start()] + table + page[found.end() :]
 
 
@@ -34,21 +43,25 @@ def _release_of(row: str) -> str:
     return found.group(1)
 
 
-def _row(outcome: Outcome) -> str:
+def _figures(outcome: Outcome) -> List[str]:
     cells: Sequence[str] = (
         outcome.release,
         "{:,}".format(outcome.passed),
         str(outcome.failed),
-        _skipped(outcome),
+        str(sum(outcome.skipped.values())),
         *_speeds(outcome),
         outcome.date,
     )
-    return "| {} |".format(" | ".join(cells))
+    return ["| {} |".format(" | ".join(cells))]
 
 
-def _skipped(outcome: Outcome) -> str:
+def _reasons(outcome: Outcome) -> List[str]:
+    named = "TensorFlow {} ".format(outcome.release)
     counts = sorted(outcome.skipped.items(), key=lambda each: (-each[1], each[0]))
-    return "; ".join("{}: {}".format(count, reason) for reason, count in counts) or "none"
+    return [
+        "| {} | {} | {} |".format(outcome.release, count, reason.replace(named, "it "))
+        for reason, count in counts
+    ]
 
 
 def _speeds(outcome: Outcome) -> List[str]:
