@@ -339,7 +339,11 @@ def attributes_of_loaded_modules(package: str) -> Dict[str, Dict[str, int]]:
     for name, module in list(sys.modules.items()):
         if name.split(".")[0] != package or module is None:
             continue
-        values = {key: value for key, value in vars(module).items() if not _is_module(value)}
+        values = {
+            key: value
+            for key, value in vars(module).items()
+            if not _is_module(value) and not key.startswith("_tfmw_")  # TensorFlow's own notes
+        }
         attributes[name] = {key: id(value) for key, value in values.items()}
         for key, value in values.items():
             if isinstance(value, type) and value.__module__.split(".")[0] == package:

@@ -54,7 +54,9 @@ def remove_name(owner: Any, name: str) -> None:
     vars(owner).get(_WRAPPED_NAMES, {}).pop(name, None)
     if name in vars(owner):
         del vars(owner)[name]
-        owner.__all__.remove(name)
+    exported = vars(owner).get("__all__", [])
+    if name in exported:
+        exported.remove(name)
 
 
 def v1_modules() -> List[Any]:

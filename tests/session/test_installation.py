@@ -51,7 +51,8 @@ def state_of_tensorflow() -> Dict[str, Dict[str, int]]:
     state = attributes_of_loaded_modules("tensorflow")
     submodules = [m for name in SUBMODULES for m in legacy_names.v1_submodules(name)]
     for module in legacy_names.v1_modules() + submodules:
-        state[module.__name__ + "/names"] = dict.fromkeys(module.__all__, len(module.__all__))
+        names = getattr(module, "__all__", ())
+        state[module.__name__ + "/names"] = dict.fromkeys(names, len(names))
     return state
 
 
