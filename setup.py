@@ -12,6 +12,7 @@ any Linux since glibc 2.17 (ops_src/portable).
 
 from __future__ import annotations
 
+import functools
 import glob
 import importlib.util
 import os
@@ -153,6 +154,7 @@ def _installed() -> Tuple[str, str]:
     )
 
 
+@functools.lru_cache(maxsize=None)
 def _found() -> Optional[Tuple[str, str]]:
     """As `_installed`, or None. TensorFlow is not imported, as that takes seconds."""
     found = importlib.util.find_spec("tensorflow")

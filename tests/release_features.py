@@ -7,6 +7,7 @@ from typing import Any, List
 import pytest
 
 from graph_opt.compat import tf
+from graph_opt.compat.version_names import IS_VERSION_1
 
 _RELEASE = "TensorFlow " + tf.version.VERSION
 
@@ -106,7 +107,7 @@ def reason_to_skip(test: str) -> str:
     Args:
       test: Its id, such as `tests/rules/test_find.py::test_names_do_not_matter`.
     """
-    if not tf.version.VERSION.startswith("1."):
+    if not IS_VERSION_1:
         return ""
     for reason, names in _NOT_WITH_VERSION_1.items():
         if test.startswith(tuple("tests/" + name for name in names)):

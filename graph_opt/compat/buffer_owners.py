@@ -12,7 +12,7 @@ from typing import Any
 
 from graph_opt.compat import tf
 from graph_opt.compat.graph_lifetime import kept_with
-from graph_opt.compat.version_names import release_numbers
+from graph_opt.compat.version_names import IS_VERSION_1
 
 _OWNER = "_buffer_owner"
 _BUFFER_OF_LOOKUP = "_stage_buffer"
@@ -24,7 +24,7 @@ def name_buffers_after_graph(graph: Any) -> None:
     Args:
       graph: A `tf.Graph`, before a session runs what has been added to it.
     """
-    if release_numbers() >= [2]:
+    if not IS_VERSION_1:
         return
     name = kept_with(graph, _OWNER, lambda: "graph_opt/" + uuid.uuid4().hex)
     owner = tf.AttrValue(s=name.encode("utf-8"))

@@ -17,7 +17,7 @@ import tensorflow as stock_tensorflow
 
 from graph_opt.compat import tf
 from graph_opt.compat.imported_attributes import ImportedAttribute
-from graph_opt.compat.version_names import HAS_CONTRIB
+from graph_opt.compat.version_names import IS_VERSION_1
 
 _ARRAYS = (list, tuple, dict)
 
@@ -40,7 +40,7 @@ def _runs_before_it_trains(model: Any, x: Any) -> bool:
     from the first batch, and those of distribution strategies are left to Keras.
     """
     is_array = x is None or tf.is_tensor(x) or hasattr(x, "__array__") or isinstance(x, _ARRAYS)
-    if is_array and not HAS_CONTRIB:
+    if is_array and not IS_VERSION_1:
         return False
     is_ready = model._is_compiled and model.built and bool(model.inputs)
     return is_ready and not (model.run_eagerly or model._distribution_strategy)
@@ -73,7 +73,7 @@ def _function(stock: Any) -> Any:
 # TensorFlow has Keras 3.
 _TRAINING = (
     ["tensorflow.python.keras.engine.training"]
-    if HAS_CONTRIB
+    if IS_VERSION_1
     else ["keras.src.engine.training_v1", "tf_keras.src.engine.training_v1"]
 )
 

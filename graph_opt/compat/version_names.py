@@ -10,8 +10,8 @@ import tensorflow as stock
 
 from graph_opt.compat import tf
 
-# TensorFlow 1 has a `tf.contrib` of its own.
-HAS_CONTRIB = hasattr(stock, "contrib")
+# TensorFlow 1 alone has a `tf.contrib` of its own.
+IS_VERSION_1 = hasattr(stock, "contrib")
 # Parts of TensorFlow 1 that later releases have in neither API.
 _REMOVED = frozenset({"contrib", "examples"})
 

@@ -36,7 +36,7 @@ from graph_opt.compat.legacy_optimizers import restore_optimizers
 from graph_opt.compat.moved_names import moved_names
 from graph_opt.compat.saver_arguments import incremental_arguments
 from graph_opt.compat.session_creators import creator_config, creator_master
-from graph_opt.compat.version_names import HAS_CONTRIB
+from graph_opt.compat.version_names import IS_VERSION_1
 from graph_opt.config import to_stock
 from graph_opt.config.deeprec_options import ExecutorPolicy, smart_stage_options
 from graph_opt.config.options import session_options
@@ -241,7 +241,7 @@ def install(
       ...     import legacy_training_script
     """
     wanted = InstalledConfig(config, infer_io_stage, defaults)
-    contrib = contrib and not HAS_CONTRIB
+    contrib = contrib and not IS_VERSION_1
     of_deeprec = ((deeprec_modules, deeprec), (distribution_names, deeprec))
     offered = ((libraries_of_sharded_tables, sok), *of_deeprec)
     wanted_modules = [one for one, is_wanted in (*offered, (contrib_modules, contrib)) if is_wanted]
