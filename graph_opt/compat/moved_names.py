@@ -7,6 +7,7 @@ put where it was, and is what TensorFlow 2.15 has; names that are still in place
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import os
 import sys
 from types import ModuleType
@@ -74,8 +75,20 @@ _MOVED: Mapping[str, Mapping[str, str]] = {
     },
     "util.nest": {"util.nest": "is_sequence=is_nested"},
 }
-# Modules of TensorFlow 1.15 that are others in TensorFlow 2.15. `from package import name` asks for
-# the name below the package that it got, `trackable` for `training.tracking`.
+
+
+def _is_missing(module: str) -> bool:
+    if module in sys.modules:
+        return False
+    try:
+        return importlib.util.find_spec(module) is None
+    except ModuleNotFoundError:  # Its package is missing, too.
+        return True
+
+
+# Modules of TensorFlow 1.15 that are others in TensorFlow 2.15, less those that are in place. `from
+# package import name` asks for the name below the package that it got, `trackable` for
+# `training.tracking`.
 MOVED_MODULES: Mapping[str, str] = {
     _ROOT + old: _ROOT + new
     for old, new in (
@@ -91,6 +104,7 @@ MOVED_MODULES: Mapping[str, str] = {
         ("training.tracking.util", "checkpoint.checkpoint"),
         ("training.tracking", "trackable"),
     )
+    if _is_missing(_ROOT + old)
 }
 
 
