@@ -36,7 +36,12 @@ SOURCES = "ops_src"
 RELEASES = "tools/setup/releases.txt"
 OLD_LIBRARIES = "build/old_libraries"  # As in ops_src/portable/portable.cmake.
 OPS = "libgraph_opt_ops"
-LIBRARIES = ("graph_opt.ops." + OPS, "graph_opt.launch.libgraph_opt_network")
+SERVING = "libgraph_opt_serving"  # Those that fused lookups need, and nothing else.
+LIBRARIES = (
+    "graph_opt.ops." + OPS,
+    "graph_opt.ops." + SERVING,
+    "graph_opt.launch.libgraph_opt_network",
+)
 # Of the wheels that contain TensorFlow.
 TENSORFLOW_WHEEL = re.compile(r"tensorflow(?:_cpu|_gpu)?-(\d+\.\d+)[^-]*\.dist-info")
 
@@ -67,7 +72,7 @@ class BuildOps(build_ext):
 
     def get_ext_filename(self, fullname: str) -> str:
         """Python does not load a library as an extension: no tag of a Python in its name."""
-        release = ".tf" + _installed()[0] if fullname.endswith(OPS) else ""
+        release = ".tf" + _installed()[0] if fullname.endswith((OPS, SERVING)) else ""
         return os.path.join(*fullname.split(".")) + release + ".so"
 
     def _configure(self, build: str, output: str) -> None:

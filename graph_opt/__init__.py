@@ -91,6 +91,7 @@ if TYPE_CHECKING:
     from graph_opt.runtime.staleness_metrics import staleness_metrics
     from graph_opt.runtime.table_metrics import table_metrics
     from graph_opt.runtime.trace import trace_of as step_trace
+    from graph_opt.serving.fused_export import export_fused
     from graph_opt.session.graph_page import graph_report
     from graph_opt.session.graph_records import report_of as report
     from graph_opt.session.installation import install, uninstall
@@ -135,6 +136,7 @@ __all__ = [
     "embedding_column",
     "embedding_lookup_sparse_multi_dim",
     "enable_distributed_strategy",
+    "export_fused",
     "fused_embedding_lookup_sparse",
     "fused_safe_embedding_lookup_sparse",
     "get_dynamic_dimension_embedding_variable",
@@ -213,6 +215,7 @@ _MODULES = {
     "embedding_column": "graph_opt.embedding_variable.columns",
     "embedding_lookup_sparse_multi_dim": "graph_opt.embedding_variable.multi_dim_lookups",
     "enable_distributed_strategy": "graph_opt.strategy.distributed_strategy",
+    "export_fused": "graph_opt.serving.fused_export",
     "fused_embedding_lookup_sparse": "graph_opt.embedding.fused_lookup",
     "fused_safe_embedding_lookup_sparse": "graph_opt.embedding_variable.lookups",
     "get_dynamic_dimension_embedding_variable": "graph_opt.embedding_variable.composite_tables",

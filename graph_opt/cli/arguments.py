@@ -7,6 +7,7 @@ import math
 from typing import Any, Callable, Tuple
 
 from graph_opt.cli.convert_arguments import add_convert
+from graph_opt.cli.export_arguments import add_export, add_requests
 from graph_opt.cli.plan_arguments import add_batches, add_plan
 
 DEFAULTS = ("do_async_embedding=true", "threads_num=1", "capacity=2", "infer_io_stage=true")
@@ -50,6 +51,9 @@ def parser() -> argparse.ArgumentParser:
     _add_input(planning)
     _add_most_nodes(planning)
     _add_config(planning)
+    exporting = add_export(commands)
+    _add_input(exporting)
+    _add_config(exporting)
     add_convert(commands)
     return top
 
@@ -101,6 +105,7 @@ def _add_check(commands: Any) -> None:
         help="end each run after N steps that train; by default when the script ends",
     )
     command.add_argument("--json", metavar="FILE", help="write the result as JSON, too")
+    add_requests(command)
     _add_ranks(command, "run the script as N ranks that Horovod connects")
     numbers = {"type": _number_from(1), "metavar": "N"}
     command.add_argument(

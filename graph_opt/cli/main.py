@@ -40,7 +40,8 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     stop_watching()  # This process may have been started by a script under another `run`.
     if options.command == "proxy":
         return _proxy(options)
-    if options.command in ("run", "check", "cluster"):
+    checks_predictions = options.command == "check" and options.requests is not None
+    if options.command in ("run", "check", "cluster") and not checks_predictions:
         return _run(options, is_own_process=arguments is None)
     # TensorFlow's start-up lines would bury an error, which is a single line.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -58,7 +59,8 @@ def _only_command(options: argparse.Namespace) -> int:
 
 
 def _crashed(options: argparse.Namespace, name: str) -> int:
-    file = options.sources[0] if options.command == "convert" else options.input
+    several = {"convert": "sources", "check": "script"}.get(options.command)
+    file = getattr(options, several)[0] if several else options.input
     return _fail(
         "{}: TensorFlow ended by {} on what the file has in it: no program of TensorFlow writes "
         "such files".format(file, name),
@@ -121,15 +123,17 @@ def _graph_command(options: argparse.Namespace) -> int:
 def _run_graph_command(options: argparse.Namespace) -> int:
     if options.command != "convert":
         read_config(options)
-        for path in (options.input, getattr(options, "diff", None)):
-            refuse_missing(path)
-    from graph_opt.cli import convert, inspect, plan, rewrite
+    for name in ("input", "diff", "requests"):
+        refuse_missing(getattr(options, name, None))
+    from graph_opt.cli import check_served, convert, export, inspect, plan, rewrite
     from graph_opt.compat import tf
 
     command = {
         "inspect": inspect.handle,
         "rewrite": rewrite.handle,
         "plan": plan.handle,
+        "export": export.handle,
+        "check": check_served.handle,
         "convert": convert.handle,
     }[options.command]
     if isinstance(sys.stdout, io.TextIOWrapper):

@@ -197,6 +197,8 @@ class SessionOptions:
         ops. Not part of a config: a session asks the servers.
       fetched: Names of tensors that the session is known to fetch. Not part of a config either.
       ranks: The ranks of the process's group; None if there is none. Not part of a config either.
+      served: Of a graph that serves, the nodes that each kind of request fetches: all that these
+        need is fed together. Empty for others. Not part of a config either.
     """
 
     async_embedding: Optional[AsyncEmbeddingOptions] = None
@@ -213,6 +215,7 @@ class SessionOptions:
     servers_with_ops: FrozenSet[str] = frozenset()
     fetched: FrozenSet[str] = frozenset()
     ranks: Optional[Ranks] = None
+    served: Tuple[FrozenSet[str], ...] = ()
 
     @property
     def requests(self) -> Tuple[Any, ...]:

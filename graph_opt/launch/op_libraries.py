@@ -8,6 +8,7 @@ import re
 from typing import List
 
 NAME = "libgraph_opt_ops.tf{}.so"
+SERVING_NAME = "libgraph_opt_serving.tf{}.so"
 FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "ops")
 
 

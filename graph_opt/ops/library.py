@@ -49,6 +49,18 @@ def load_library() -> ModuleType:
         return _library
 
 
+def serving_library() -> str:
+    """Path of the library with the ops of fused lookups alone, which processes that serve load.
+
+    Raises:
+      ImportError: It is missing, or there is one for another TensorFlow only.
+    """
+    path = os.path.join(op_libraries.FOLDER, op_libraries.SERVING_NAME.format(_RELEASE))
+    if not os.path.exists(path):
+        raise ImportError(missing_library(_what_is_missing(os.path.dirname(path)), path))
+    return path
+
+
 def op_for(tables: Sequence[tf.Tensor], name: str) -> Callable[..., Any]:
     """The generated function of an op that has a form for references and one for handles.
 

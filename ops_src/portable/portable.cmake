@@ -9,7 +9,7 @@ set(GRAPH_OPT_OLD_LIBRARIES ${CMAKE_CURRENT_SOURCE_DIR}/../build/old_libraries
     CACHE PATH "Stubs of old libraries, to link portable ones against")
 set(exported_names ${CMAKE_CURRENT_SOURCE_DIR}/portable/exported_names.map)
 
-# Adds the target `library`_portable, which is written to a folder `room`.
+# Adds the target `library`_portable, which is written to a folder `room`. Archives that it needs follow.
 function(add_portable library room)
   set(portable ${library}_portable)
   add_library(${portable} SHARED EXCLUDE_FROM_ALL portable/newer_functions.cc $<TARGET_OBJECTS:${library}>)
@@ -25,18 +25,21 @@ function(add_portable library room)
   # have copies of such functions, too.
   target_link_libraries(
     ${portable}
-    PRIVATE -L${GRAPH_OPT_OLD_LIBRARIES} -Wl,--as-needed -Wl,--version-script=${exported_names} -Wl,-z,defs
+    PRIVATE ${ARGN} -L${GRAPH_OPT_OLD_LIBRARIES} -Wl,--as-needed -Wl,--version-script=${exported_names} -Wl,-z,defs
             -lstdc++ -l:libstdc++.a)
 endfunction()
 
 add_portable(graph_opt_network launch)
 add_portable(graph_opt_ops ops)
-get_target_property(objects graph_opt_ops SOURCES)
-list(FILTER objects INCLUDE REGEX "TARGET_OBJECTS")
-target_sources(graph_opt_ops_portable PRIVATE ${objects})
-get_target_property(libraries graph_opt_ops LINK_LIBRARIES)
-target_link_libraries(graph_opt_ops_portable PRIVATE ${libraries})
+add_portable(graph_opt_serving ops graph_opt_objects)
+foreach(library graph_opt_ops graph_opt_serving)
+  get_target_property(objects ${library} SOURCES)
+  list(FILTER objects INCLUDE REGEX "TARGET_OBJECTS")
+  target_sources(${library}_portable PRIVATE ${objects})
+  get_target_property(libraries ${library} LINK_LIBRARIES)
+  target_link_libraries(${library}_portable PRIVATE ${libraries})
+endforeach()
 # Where they are one with the C library, CMake knows of none.
-foreach(portable graph_opt_network_portable graph_opt_ops_portable)
+foreach(portable graph_opt_network_portable graph_opt_ops_portable graph_opt_serving_portable)
   target_link_libraries(${portable} PRIVATE -lpthread -ldl -lrt -lm)
 endforeach()

@@ -2,8 +2,8 @@
 
     python -I load_without_graph_opt.py REQUESTS.json RESULTS.json
 
-Requests are a list of artefacts: `kind`, `path`, and what to feed and fetch. Results are the
-values fetched, in the same order.
+Requests are a list of artefacts: `kind`, `path`, what to feed and fetch, and perhaps a `library` of
+ops to load first. Results are the values fetched, in the same order.
 """
 
 from __future__ import annotations
@@ -81,6 +81,8 @@ LOADERS = {
 
 def result_of(request: Request) -> Any:
     with tf.Graph().as_default(), tf.Session() as session:
+        if "library" in request:
+            tf.load_op_library(request["library"])
         LOADERS[request["kind"]](session, request)
         for _ in range(request.get("train_steps", 0)):
             session.run(request["train_op"])

@@ -49,11 +49,13 @@ def lookup_groups(
     candidates: Sequence[Candidate],
     kinds: Dict[str, FusedKind],
     staying: AbstractSet[TensorRef],
+    served: Sequence[AbstractSet[str]] = (),
 ) -> List[LookupGroup]:
     """Groups lookups that may be one op: same kind and semantics, independent of each other.
 
     Lookups of different batches stay separate, since a step may need only one of them; so do those
-    that read different placeholders, unless the same train op waits for both.
+    that read different placeholders, unless the same train op waits for both, or each request of a
+    graph that serves needs both or neither.
 
     Args:
       view: The graph.
@@ -61,8 +63,9 @@ def lookup_groups(
       candidates: The lookups.
       kinds: Where they run, by name of the lookup.
       staying: Results that cannot be prefetched; in one op, they would keep the others from it.
+      served: What each kind of request fetches; empty for a graph that does not serve.
     """
-    keys = step_keys(view, flow, candidates, staying)
+    keys = step_keys(view, flow, candidates, staying, served)
 
     def key(candidate: Candidate) -> Hashable:
         kind = kinds[candidate.name].group_key(candidate.lookup.tables[0].dtype)
@@ -79,6 +82,7 @@ def step_keys(
     flow: BatchFlow,
     candidates: Sequence[Candidate],
     staying: AbstractSet[TensorRef],
+    served: Sequence[AbstractSet[str]] = (),
 ) -> Dict[str, Hashable]:
     """For each lookup, by name, what it has in common with those that may be done together with it.
 
@@ -86,7 +90,10 @@ def step_keys(
     """
     outputs = {candidate.lookup.output.node for candidate in candidates}
     depths = merge_depths(view, flow.order, outputs)
-    feeds = _placeholders_upstream(view, flow, candidates)
+    if served:
+        feeds = _requests_with(view, candidates, served)
+    else:
+        feeds = _placeholders_upstream(view, flow, candidates)
 
     def key(candidate: Candidate) -> Hashable:
         node = candidate.lookup.output.node
@@ -244,6 +251,14 @@ def _is_by_the_way(view: GraphView, sink: str) -> bool:
 
 def _joined(kinds: Sequence[FusedKind]) -> FusedKind:
     return kinds[0].joined_with(kinds[1:])
+
+
+def _requests_with(
+    view: GraphView, candidates: Sequence[Candidate], served: Sequence[AbstractSet[str]]
+) -> Dict[str, Hashable]:
+    """Which kinds of requests need each lookup."""
+    needed = [view.ancestors(fetches) for fetches in served]
+    return {c.name: tuple(c.lookup.output.node in nodes for nodes in needed) for c in candidates}
 
 
 def _placeholders_upstream(

@@ -125,6 +125,7 @@ class FusionPlanner:
         self._search = search
         self._options: GroupEmbeddingOptions = options.group_embedding
         self._servers_with_ops = options.servers_with_ops
+        self._served = options.served
         self._flow = batch_flow(view)
         self._staying = staying_lookups(view, search.lookups, options.async_embedding)
         prefetch = options.async_embedding
@@ -141,7 +142,9 @@ class FusionPlanner:
         placed = [c for c in self._search.candidates if c.name in kinds]
         groups = [
             group
-            for group in lookup_groups(self._view, self._flow, placed, kinds, self._staying)
+            for group in lookup_groups(
+                self._view, self._flow, placed, kinds, self._staying, self._served
+            )
             if self._is_large_enough(group, outcome)
         ]
         fused = [member.candidate for group in groups for member in group.members]

@@ -1,0 +1,31 @@
+"""`graph-opt export`: writes a SavedModel whose lookups are fused."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from graph_opt.cli.config_arguments import checked_config
+from graph_opt.serving.fused_export import export_fused, ineffective_options
+
+
+def handle(options: argparse.Namespace) -> int:
+    """Writes it and says what was done; returns the exit code.
+
+    Raises:
+      tf.errors.FailedPreconditionError: No lookup could be fused.
+      tf.errors.OpError: The model, an option or an argument is wrong.
+    """
+    config = checked_config(options).given
+    ignored = ineffective_options(config)
+    if ignored:
+        text = "graph-opt: export only fuses, so this has no effect: {}"
+        print(text.format(", ".join(ignored)), file=sys.stderr)
+    tags = None if options.tags is None else [tag for tag in options.tags.split(",") if tag]
+    exported = export_fused(
+        options.input, options.output, tags, dict(options.feeds), dict(options.fetches), config
+    )
+    print(exported)
+    for warning in exported.report.warnings:
+        print("graph-opt: " + warning, file=sys.stderr)
+    return 0

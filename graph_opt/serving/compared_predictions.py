@@ -1,0 +1,208 @@
+"""Whether an export predicts what the model that it was made from does."""
+
+from __future__ import annotations
+
+import contextlib
+import zipfile
+from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Sequence, Tuple
+
+import numpy as np
+
+from graph_opt.compat import tf
+from graph_opt.compat.saved_models import parse_saved_model
+from graph_opt.ops.library import load_library
+from graph_opt.reporting.value_differences import relative_difference
+from graph_opt.serving.fused_meta_graph import TAG
+
+Request = Mapping[str, np.ndarray]
+
+_SIZES = (1, 32, 512)
+_MOST_EXAMPLES = 4096
+_MOST_SINGLE = 64
+
+
+class ComparedOutput(NamedTuple):
+    """The values of one output in all requests.
+
+    Attributes:
+      signature: Name of the signature.
+      output: Name of its output.
+      requests: How many were compared.
+      values: How many numbers they had.
+      difference: The largest difference, as a part of the largest value of its request; 0.0 if all
+        are equal to the bit.
+    """
+
+    signature: str
+    output: str
+    requests: int
+    values: int
+    difference: float
+
+
+def requests_in(path: str, folder: str) -> List[Request]:
+    """Reads requests: batches of 1, 32 and 512 rows, in turn.
+
+    Args:
+      path: A `.npz` file with the inputs of a request by name, or a `.tfrecord` file of serialized
+        `tf.train.Example`s for a model with a single input, of strings.
+      folder: The model.
+
+    Raises:
+      tf.errors.InvalidArgumentError: The file is neither; the model has several inputs, or none of
+        strings, where examples are given.
+      tf.errors.NotFoundError: There is no such file.
+    """
+    if path.endswith(".npz"):
+        try:
+            with np.load(path) as file:
+                whole = {name: file[name] for name in file.files}
+        except FileNotFoundError as error:
+            raise tf.errors.NotFoundError(None, None, "{}: no such file".format(path)) from error
+        except (OSError, ValueError, zipfile.BadZipFile) as error:
+            raise _invalid("{}: cannot be read: {}".format(path, error)) from error
+        return _parts(whole)
+    if not path.endswith((".tfrecord", ".tfrecords")):
+        raise _invalid("{}: requests are read from .npz and .tfrecord files".format(path))
+    records = tf.io.tf_record_iterator(path)
+    examples = [record for record, _ in zip(records, range(_MOST_EXAMPLES))]
+    if not examples:
+        raise _invalid("{}: there are no records".format(path))
+    return _parts({_input_of_examples(folder): np.array(examples, object)})
+
+
+def compare_predictions(folder: str, requests: Sequence[Request]) -> List[ComparedOutput]:
+    """Runs requests on both graphs of an export.
+
+    Args:
+      folder: What `export_fused` wrote.
+      requests: Each has the inputs of at least one signature, by name.
+
+    Returns:
+      What came of each output of the signatures whose inputs the requests have.
+
+    Raises:
+      tf.errors.InvalidArgumentError: It is no such folder; no signature has these inputs.
+      tf.errors.OpError: What either graph raises for a request, such as a negative id.
+    """
+    stock, fused = _graphs(folder)
+    load_library()
+    with _session(folder, stock) as before, _session(folder, fused) as after:
+        pairs = [
+            (name, stock.signature_def[name], fused.signature_def[name])
+            for name in sorted(stock.signature_def)
+            if _is_fed(stock.signature_def[name], requests[0])
+        ]
+        if not pairs:
+            raise _invalid(_no_signature(folder, stock, requests[0]))
+        return [
+            each
+            for name, stock_signature, fused_signature in pairs
+            for each in _compared(
+                name, requests, (before, stock_signature), (after, fused_signature)
+            )
+        ]
+
+
+def _compared(
+    name: str, requests: Sequence[Request], stock: Tuple[Any, Any], fused: Tuple[Any, Any]
+) -> Iterator[ComparedOutput]:
+    largest: Dict[str, float] = {}
+    values: Dict[str, int] = {}
+    for request in requests:
+        expected, found = _predicted(*stock, request), _predicted(*fused, request)
+        for output in expected:
+            difference = _difference(expected[output], found[output])
+            largest[output] = max(largest.get(output, 0.0), difference)
+            values[output] = values.get(output, 0) + expected[output].size
+    for output in sorted(largest):
+        yield ComparedOutput(name, output, len(requests), values[output], largest[output])
+
+
+def _predicted(session: Any, signature: Any, request: Request) -> Dict[str, np.ndarray]:
+    feeds = {info.name: request[key] for key, info in signature.inputs.items()}
+    fetches = {key: info.name for key, info in signature.outputs.items()}
+    return {key: np.asarray(value) for key, value in session.run(fetches, feeds).items()}
+
+
+def _difference(expected: np.ndarray, found: np.ndarray) -> float:
+    if expected.dtype.kind in "fiucb":
+        return relative_difference(expected, found)
+    return 0.0 if np.array_equal(expected, found) else float("inf")
+
+
+def _is_fed(signature: Any, request: Request) -> bool:
+    return (
+        bool(signature.inputs) and bool(signature.outputs) and set(signature.inputs) <= set(request)
+    )
+
+
+@contextlib.contextmanager
+def _session(folder: str, meta_graph: Any) -> Iterator[Any]:
+    with tf.Graph().as_default() as graph, tf.Session(graph=graph) as session:
+        tf.saved_model.loader.load(session, list(meta_graph.meta_info_def.tags), folder)
+        yield session
+
+
+def _graphs(folder: str) -> Tuple[Any, Any]:
+    """The graph in TensorFlow's ops, and the one with fused lookups."""
+    by_tags = {
+        frozenset(one.meta_info_def.tags): one for one in parse_saved_model(folder).meta_graphs
+    }
+    for tags, fused in by_tags.items():
+        if TAG in tags and tags - {TAG} in by_tags:
+            return by_tags[tags - {TAG}], fused
+    raise _invalid(
+        "{}: has no graph with fused lookups: give a folder that graph-opt export wrote".format(
+            folder
+        )
+    )
+
+
+def _input_of_examples(folder: str) -> str:
+    stock, _ = _graphs(folder)
+    names = {
+        name
+        for signature in stock.signature_def.values()
+        if len(signature.inputs) == 1
+        for name, info in signature.inputs.items()
+        if info.dtype == tf.string.as_datatype_enum
+    }
+    if len(names) != 1:
+        raise _invalid(
+            "{}: takes no serialized examples: give its inputs by name, in a .npz file".format(
+                folder
+            )
+        )
+    return names.pop()
+
+
+def _no_signature(folder: str, meta_graph: Any, request: Request) -> str:
+    wanted = [
+        "{} needs {}".format(name, ", ".join(sorted(set(signature.inputs) - set(request))))
+        for name, signature in sorted(meta_graph.signature_def.items())
+        if signature.inputs and signature.outputs
+    ]
+    return "{}: the requests have {}, and of the signatures, {}".format(
+        folder, ", ".join(sorted(request)) or "nothing", "; ".join(wanted) or "none has inputs"
+    )
+
+
+def _parts(whole: Request) -> List[Request]:
+    """Requests of few and of many rows; the whole where inputs have no rows in common."""
+    lengths = {len(array) if array.ndim else -1 for array in whole.values()}
+    if len(lengths) != 1 or min(lengths) < 1:
+        return [whole]
+    rows = lengths.pop()
+    parts: List[Request] = []
+    begin = 0
+    for number in range(_MOST_SINGLE):
+        end = min(begin + _SIZES[number % len(_SIZES)], rows)
+        if begin < end:
+            parts.append({name: array[begin:end] for name, array in whole.items()})
+        begin = end
+    return parts
+
+
+def _invalid(text: str) -> Exception:
+    return tf.errors.InvalidArgumentError(None, None, text)

@@ -1,0 +1,219 @@
+"""Writes a SavedModel whose lookups are fused, beside the same graph in TensorFlow's own ops."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+from typing import Any, Iterator, List, Mapping, NamedTuple, Optional, Sequence
+
+from graph_opt.compat import tf
+from graph_opt.compat.saved_models import SavedModel, parse_saved_model
+from graph_opt.config.messages import ConfigProto
+from graph_opt.config.options import session_options
+from graph_opt.ops.library import serving_library
+from graph_opt.reporting.report import Report
+from graph_opt.reporting.summary import summary
+from graph_opt.reporting.text import refusals_text
+from graph_opt.serving.fused_meta_graph import fused_meta_graph
+from graph_opt.serving.source_models import is_saved_model, meta_graph_with, write_saved_model
+
+_EXTRA = "assets.extra"
+_GROUP = "group_embedding_options"
+
+
+class FusedExport(NamedTuple):
+    """What was written.
+
+    Attributes:
+      report: What was fused, and why other lookups were not.
+      stock_tags: Tags of the graph in TensorFlow's own ops, as the model had them.
+      fused_tags: Tags of the graph with fused lookups.
+      stock_nodes: Nodes of the former.
+      fused_nodes: Nodes of the latter.
+      library: The file of the ops, which a process loads before the latter.
+    """
+
+    report: Report
+    stock_tags: Sequence[str]
+    fused_tags: Sequence[str]
+    stock_nodes: int
+    fused_nodes: int
+    library: str
+
+    def __str__(self) -> str:
+        return (
+            "{}; {:,} nodes in place of {:,}\n"
+            "tags {}: in TensorFlow's own ops, as before\n"
+            "tags {}: fused; load {} first"
+        ).format(
+            summary(self.report),
+            self.fused_nodes,
+            self.stock_nodes,
+            ",".join(self.stock_tags),
+            ",".join(self.fused_tags),
+            self.library,
+        )
+
+
+def export_fused(
+    model: str,
+    output: str,
+    tags: Optional[Sequence[str]] = None,
+    inputs: Optional[Mapping[str, str]] = None,
+    outputs: Optional[Mapping[str, str]] = None,
+    config: Optional[Any] = None,
+) -> FusedExport:
+    """Writes a SavedModel for servers, with fused lookups.
+
+    It has the model's own graph under its own tags, so that a server without graph_opt's ops serves
+    as before, and the graph with fused lookups under the same tags and `graph_opt`. Both have the
+    same signatures and share the variables. The library with the ops, which needs TensorFlow and
+    nothing else, is in the SavedModel's `assets.extra`.
+
+    Args:
+      model: Folder of a SavedModel; or a checkpoint's folder or prefix, or a frozen graph.
+      output: Folder to write, which must not exist.
+      tags: For a SavedModel with several graphs, those of the one to serve.
+      inputs: For a checkpoint or a frozen graph, the tensors that requests feed, by the names that
+        the signature gives them: `{"user": "user:0"}`. What an iterator gives may be one.
+      outputs: In the same way, what they fetch.
+      config: A `graph_opt.ConfigProto` whose `group_embedding_options` say what is fused; by
+        default, all lookups.
+
+    Returns:
+      What was written.
+
+    Raises:
+      tf.errors.AlreadyExistsError: There is something at `output`.
+      tf.errors.FailedPreconditionError: No lookup could be fused: the message says why. Nothing is
+        written.
+      tf.errors.InvalidArgumentError: The model, a tag or a tensor's name is wrong.
+      tf.errors.NotFoundError: There is no such model.
+      ImportError: The library is missing.
+
+    Example:
+      >>> print(graph_opt.export_fused("export/1", "served/1"))
+      26 of 26 lookups fused into 1 op, 1,204 nodes in place of 2,310
+      tags serve: in TensorFlow's own ops, as before
+      tags serve,graph_opt: fused; load served/1/assets.extra/libgraph_opt_serving.tf2.15.so first
+    """
+    output = os.path.normpath(output)
+    if os.path.exists(output):
+        raise tf.errors.AlreadyExistsError(
+            None, None, "{}: exists already; give a folder that does not".format(output)
+        )
+    library = serving_library()
+    with _written_whole(output) as folder:
+        _copy(model, folder, inputs, outputs)
+        saved_model = parse_saved_model(folder)
+        stock = meta_graph_with(saved_model, tags, model)
+        fused = fused_meta_graph(stock, session_options(_fusing(config)))
+        if fused.meta_graph is stock:
+            raise tf.errors.FailedPreconditionError(None, None, _nothing_fused(model, fused.report))
+        _write(saved_model, fused.meta_graph, folder)
+        os.makedirs(os.path.join(folder, _EXTRA), exist_ok=True)
+        shutil.copy2(library, os.path.join(folder, _EXTRA))
+    return FusedExport(
+        fused.report,
+        tuple(stock.meta_info_def.tags),
+        tuple(fused.meta_graph.meta_info_def.tags),
+        len(stock.graph_def.node),
+        len(fused.meta_graph.graph_def.node),
+        os.path.join(output, _EXTRA, os.path.basename(library)),
+    )
+
+
+def ineffective_options(config: Any) -> List[str]:
+    """Paths of the options of a config that `export_fused` does not heed.
+
+    Example:
+      >>> ineffective_options(config)
+      ['graph_options.optimizer_options.do_async_embedding']
+    """
+    left = ConfigProto()
+    left.CopyFrom(config)
+    optimizer = left.graph_options.optimizer_options
+    optimizer.ClearField(_GROUP)
+    optimizer.ClearField("do_group_embedding")
+    return sorted(_paths(left))
+
+
+def _paths(message: Any, prefix: str = "") -> Iterator[str]:
+    for field, value in message.ListFields():
+        path = prefix + field.name
+        if hasattr(value, "ListFields"):
+            yield from _paths(value, path + ".")
+        else:
+            yield path
+
+
+def _fusing(config: Optional[Any]) -> Any:
+    """The config, with fusing and nothing else that changes graphs."""
+    fusing = ConfigProto()
+    optimizer = fusing.graph_options.optimizer_options
+    if config is not None and hasattr(config.graph_options.optimizer_options, _GROUP):
+        given = getattr(config.graph_options.optimizer_options, _GROUP)
+        getattr(optimizer, _GROUP).CopyFrom(given)
+    optimizer.do_group_embedding = True
+    return fusing
+
+
+def _copy(
+    model: str,
+    folder: str,
+    inputs: Optional[Mapping[str, str]],
+    outputs: Optional[Mapping[str, str]],
+) -> None:
+    """Puts the model into an empty folder, as a SavedModel."""
+    if not is_saved_model(model):
+        if not outputs:
+            raise tf.errors.InvalidArgumentError(
+                None,
+                None,
+                "{}: is no SavedModel, so say what requests feed and fetch, by inputs and "
+                "outputs".format(model),
+            )
+        os.rmdir(folder)  # TensorFlow makes it.
+        write_saved_model(model, folder, inputs or {}, outputs)
+        return
+    if inputs or outputs:
+        raise tf.errors.InvalidArgumentError(
+            None, None, "{}: a SavedModel has signatures; give no inputs and outputs".format(model)
+        )
+    for name in os.listdir(model):
+        source, target = os.path.join(model, name), os.path.join(folder, name)
+        if os.path.isdir(source):
+            shutil.copytree(source, target)
+        else:
+            shutil.copy2(source, target)
+
+
+def _write(saved_model: SavedModel, fused: Any, folder: str) -> None:
+    saved_model.meta_graphs.add().CopyFrom(fused)
+    for name in ("saved_model.pbtxt", "saved_model.pb", "fingerprint.pb"):
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(os.path.join(folder, name))
+    with open(os.path.join(folder, "saved_model.pb"), "wb") as file:
+        file.write(saved_model.SerializeToString(deterministic=True))
+
+
+def _nothing_fused(model: str, report: Report) -> str:
+    reasons = [refusals_text(report), *report.left_alone, *report.warnings]
+    said = "\n".join(text for text in reasons if text)
+    return "{}: no lookup can be fused, nothing was written\n{}".format(model, said)
+
+
+@contextlib.contextmanager
+def _written_whole(output: str) -> Iterator[str]:
+    """A folder that gets its name when the block succeeds, and is removed otherwise."""
+    parent = os.path.dirname(output) or "."
+    os.makedirs(parent, exist_ok=True)
+    folder = tempfile.mkdtemp(prefix=os.path.basename(output) + ".", dir=parent)
+    try:
+        yield folder
+        os.chmod(folder, 0o755)
+        os.rename(folder, output)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,189 @@
+"""A graph that serves, with its lookups fused: from MetaGraphDef to MetaGraphDef.
+
+The variables keep their names, and the same nodes save and restore them, so both graphs of a
+SavedModel share their files. What only the old lookups needed is removed, and whatever names the
+result of a lookup (a signature, a collection) names that of the fused op.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import AbstractSet, Any, FrozenSet, Iterator, List, NamedTuple, Set, Tuple
+
+from graph_opt.compat import tf
+from graph_opt.compat.op_definitions import op_definition
+from graph_opt.config.options import SessionOptions
+from graph_opt.graph.rewrite import apply_to_graph_def
+from graph_opt.graph.view import GraphView
+from graph_opt.inspect.shapes import add_shapes, without_shapes
+from graph_opt.passes.name_map import NameMap
+from graph_opt.passes.optimize import plan
+from graph_opt.reporting.report import Report
+
+TAG = "graph_opt"
+"""Tag of a graph with fused lookups, beside those of the graph that it was made from."""
+
+
+class FusedMetaGraph(NamedTuple):
+    """What became of a graph.
+
+    Attributes:
+      meta_graph: The MetaGraphDef with fused lookups; the given one if none is fused.
+      report: What was fused, and why other lookups were not.
+    """
+
+    meta_graph: Any
+    report: Report
+
+
+def fused_meta_graph(stock: Any, options: SessionOptions) -> FusedMetaGraph:
+    """Fuses the lookups of a graph that serves.
+
+    Args:
+      stock: A MetaGraphDef, which is not changed.
+      options: What is fused.
+
+    Raises:
+      tf.errors.FailedPreconditionError: The graph was rewritten before.
+      tf.errors.InvalidArgumentError: It is not valid.
+    """
+    shaped = tf.GraphDef()
+    shaped.CopyFrom(stock.graph_def)
+    inferred = add_shapes(shaped)
+    planned = plan(shaped, dataclasses.replace(options, served=_fetches(stock)))
+    if not planned.rewrites or not planned.report.fused:
+        return FusedMetaGraph(stock, planned.report)
+    rewritten = apply_to_graph_def(shaped, *planned.rewrites)
+    graph_def = without_shapes(rewritten) if inferred else rewritten
+    meta_graph = tf.MetaGraphDef()
+    meta_graph.CopyFrom(stock)
+    _rename_results(meta_graph, planned.name_map)
+    _remove(graph_def, _unneeded(graph_def, meta_graph, planned.name_map))
+    meta_graph.graph_def.CopyFrom(graph_def)
+    meta_graph.meta_info_def.tags.append(TAG)
+    _list_ops(meta_graph)
+    return FusedMetaGraph(meta_graph, planned.report)
+
+
+def _fetches(meta_graph: Any) -> Tuple[FrozenSet[str], ...]:
+    """The nodes that requests of each signature fetch."""
+    return tuple(
+        frozenset(
+            part.name.partition(":")[0]
+            for info in signature.outputs.values()
+            for part in _named_parts(info)
+        )
+        for _, signature in sorted(meta_graph.signature_def.items())
+        if signature.inputs and signature.outputs
+    )
+
+
+def _rename_results(meta_graph: Any, name_map: NameMap) -> None:
+    """Names the results of fused ops where those of lookups were named."""
+    for info in _tensors_of_signatures(meta_graph):
+        info.name = name_map.substitutes.get(info.name, info.name)
+    for collection in meta_graph.collection_def.values():
+        if collection.WhichOneof("kind") == "node_list":
+            names = collection.node_list.value
+            names[:] = [name_map.substitutes.get(name, name) for name in names]
+
+
+def _tensors_of_signatures(meta_graph: Any) -> Iterator[Any]:
+    """Each part of `TensorInfo` that has a `name`; the parts of sparse tensors wrapped in one."""
+    for signature in meta_graph.signature_def.values():
+        for info in (*signature.inputs.values(), *signature.outputs.values()):
+            yield from _named_parts(info)
+
+
+class _Part:
+    """A field of `coo_sparse`, which holds a name as `TensorInfo.name` does."""
+
+    def __init__(self, message: Any, field: str) -> None:
+        self._message = message
+        self._field = field
+
+    @property
+    def name(self) -> str:
+        name: str = getattr(self._message, self._field)
+        return name
+
+    @name.setter
+    def name(self, name: str) -> None:
+        setattr(self._message, self._field, name)
+
+
+def _named_parts(info: Any) -> Iterator[Any]:
+    encoding = info.WhichOneof("encoding")
+    if encoding == "coo_sparse":
+        for field in ("values_tensor_name", "indices_tensor_name", "dense_shape_tensor_name"):
+            yield _Part(info.coo_sparse, field)
+    elif encoding == "composite_tensor":
+        for component in info.composite_tensor.components:
+            yield from _named_parts(component)
+    else:
+        yield info
+
+
+def _unneeded(graph_def: Any, meta_graph: Any, name_map: NameMap) -> Set[str]:
+    """Nodes that only lookups needed which others replaced."""
+    view = GraphView(graph_def)
+    kept: Set[str] = set()
+    waiting = _named(meta_graph, name_map.dead)
+    while waiting:
+        name = waiting.pop()
+        if name not in kept:
+            kept.add(name)
+            waiting.extend(view.predecessors(name))
+    return set(name_map.dead) - kept
+
+
+def _named(meta_graph: Any, nodes: AbstractSet[str]) -> List[str]:
+    """Which of these nodes something outside of the graph names.
+
+    Collections of objects, such as variables and control-flow contexts, have names in messages of
+    many kinds. A node counts as named if its name is anywhere in one.
+    """
+    saver = meta_graph.saver_def
+    names = [saver.filename_tensor_name, saver.save_tensor_name, saver.restore_op_name]
+    names += [info.name for info in _tensors_of_signatures(meta_graph)]
+    names += [asset.tensor_info.name for asset in meta_graph.asset_file_def]
+    objects: List[bytes] = []
+    for collection in meta_graph.collection_def.values():
+        names += collection.node_list.value
+        objects += collection.bytes_list.value
+    named = {name.partition(":")[0].lstrip("^") for name in names}
+    messages = b"\0".join(objects)
+    return [name for name in nodes if name in named or name.encode("utf-8") in messages]
+
+
+def _remove(graph_def: Any, names: Set[str]) -> None:
+    kept = [node for node in graph_def.node if node.name not in names]
+    if len(kept) < len(graph_def.node):
+        copies = tf.GraphDef()
+        copies.node.extend(kept)
+        del graph_def.node[:]
+        graph_def.node.extend(copies.node)
+
+
+def _list_ops(meta_graph: Any) -> None:
+    """Adds the definitions of our ops to those of the graph's, as TensorFlow's exporter does."""
+    listed = meta_graph.meta_info_def.stripped_op_list.op
+    known = {definition.name for definition in listed}
+    for op in sorted({node.op for node in meta_graph.graph_def.node} - known):
+        definition = op_definition(op)
+        if known and definition is not None:
+            added = listed.add()
+            added.CopyFrom(definition)
+            _strip_texts(added)
+    if known:
+        ordered = sorted(listed, key=lambda definition: str(definition.name))
+        copies = [type(one).FromString(one.SerializeToString()) for one in ordered]
+        del listed[:]
+        listed.extend(copies)
+
+
+def _strip_texts(definition: Any) -> None:
+    definition.ClearField("summary")
+    definition.ClearField("description")
+    for part in (*definition.input_arg, *definition.output_arg, *definition.attr):
+        part.ClearField("description")
