@@ -42,15 +42,6 @@ _NOT_WITH_VERSION_1 = {
         "passes/prefetch/test_boundary.py::test_classic_safe_lookup_ships_ids",
         "passes/prefetch/test_boundary.py::test_fast_safe_lookup_ships_raw_ids",
     ],
-    "divides by 0 where weights cancel out, which is refused": [
-        "rules/lookups/test_changed_patterns.py::test_looks_at_every_edge[weighted_",
-        "rules/lookups/test_changed_patterns.py::test_looks_at_every_constant[weighted_",
-        "rules/lookups/test_changed_patterns.py::test_looks_at_every_operation[weighted_",
-        "rules/test_lookup_inputs.py::test_one_op_gives_the_values_of_a_lookup[sparse_weighted_",
-        "rules/gradients/test_rows.py::test_the_pooled_gradient_gives_the_gradients_of_all_shards["
-        "sparse_weighted_",
-        "rules/test_lookup_inputs.py::test_weights_of_another_type_are_cast_first",
-    ],
     "looks up float32 in tables of low precision, which is refused": [
         "rules/gradients/test_rows.py::test_tables_of_low_precision",
         "rules/lookups/test_embedding_lookup_sparse.py::test_rows_of_low_precision_end_with",
