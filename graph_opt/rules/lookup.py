@@ -91,8 +91,8 @@ class Lookup:
         `segments`, `indices`, `dense_shape`, `weights`.
       default_id: The table row that stands in for bags without ids, if they are filled; -1 for
         zeros.
-      divides_by_zero: Whether rows are divided by a sum of weights even where that is 0, which gives
-        nan or infinite numbers, as with TensorFlow 1.
+      divides_by_zero: Whether rows are divided by a sum of weights even where that is 0, as with
+        TensorFlow 1: the result is then nan or infinite.
       is_counted: Whether the number of bags is an explicit input.
       unknown: Requirements of the pattern that could not be checked because static shapes are not
         known.
