@@ -62,9 +62,6 @@ _NOT_WITH_VERSION_1 = {
         "rules/optimizers/test_dense_gradient.py::test_the_factor_of_a_penalty_is_what_users_wrote",
         "session/test_deferred_optimizers.py::test_gradients_as_large_as_the_table[penalized_keras",
     ],
-    "writes safe lookups in a way that keeps micro-batches from being parts": [
-        "passes/summed_batches/test_summed_batches.py::test_batches_that_can_be_divided_are_unless",
-    ],
     "copies no table for a lookup of rows": [
         "passes/test_protect_gathers.py::test_stock_tensorflow_copies_the_table",
     ],
