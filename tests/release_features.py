@@ -58,10 +58,6 @@ _NOT_WITH_VERSION_1 = {
         "passes/pipeline/test_pipeline_dense.py::test_gradients_go_to_a_stage_that_updates_and",
         "rules/optimizers/test_sparse_update.py::test_slots_and_computed_hyperparameters",
     ],
-    "writes Keras' penalties on whole tables in a way that is refused": [
-        "rules/optimizers/test_dense_gradient.py::test_the_factor_of_a_penalty_is_what_users_wrote",
-        "session/test_deferred_optimizers.py::test_gradients_as_large_as_the_table[penalized_keras",
-    ],
     "copies no table for a lookup of rows": [
         "passes/test_protect_gathers.py::test_stock_tensorflow_copies_the_table",
     ],
