@@ -36,15 +36,6 @@ def keras_optimizers() -> Any:
 # Tests of what some releases lack or do otherwise, by the reason. After "::" comes the beginning of
 # a test's name, perhaps with parameters.
 _WITH_VERSION_1: Dict[str, List[str]] = {
-    "divides by 0 where weights cancel out, which is refused": [
-        "rules/lookups/test_changed_patterns.py::test_looks_at_every_edge[weighted_",
-        "rules/lookups/test_changed_patterns.py::test_looks_at_every_constant[weighted_",
-        "rules/lookups/test_changed_patterns.py::test_looks_at_every_operation[weighted_",
-        "rules/test_lookup_inputs.py::test_one_op_gives_the_values_of_a_lookup[sparse_weighted_",
-        "rules/gradients/test_rows.py::test_the_pooled_gradient_gives_the_gradients_of_all_shards["
-        "sparse_weighted_",
-        "rules/test_lookup_inputs.py::test_weights_of_another_type_are_cast_first",
-    ],
     "looks up float32 in tables of low precision, which is refused": [
         "rules/gradients/test_rows.py::test_tables_of_low_precision",
         "rules/lookups/test_embedding_lookup_sparse.py::test_rows_of_low_precision_end_with",
@@ -57,10 +48,6 @@ _WITH_VERSION_1: Dict[str, List[str]] = {
         "passes/micro_batches/test_classify.py::test_numbers_are_drawn_once_for_the_whole_batch",
         "passes/pipeline/test_pipeline_dense.py::test_gradients_go_to_a_stage_that_updates_and",
         "rules/optimizers/test_sparse_update.py::test_slots_and_computed_hyperparameters",
-    ],
-    "writes Keras' penalties on whole tables in a way that is refused": [
-        "rules/optimizers/test_dense_gradient.py::test_the_factor_of_a_penalty_is_what_users_wrote",
-        "session/test_deferred_optimizers.py::test_gradients_as_large_as_the_table[penalized_keras",
     ],
     "copies no table for a lookup of rows": [
         "passes/test_protect_gathers.py::test_stock_tensorflow_copies_the_table",
@@ -93,9 +80,6 @@ _WITHOUT_FAST_LOOKUPS = {
         "rules/lookups/test_functions.py::test_a_fast_sparse_lookup_in_a_function_is_refused",
         "passes/prefetch/test_boundary.py::test_classic_safe_lookup_ships_ids",
         "passes/prefetch/test_boundary.py::test_fast_safe_lookup_ships_raw_ids",
-    ],
-    "writes safe lookups in a way that keeps micro-batches from being parts": [
-        "passes/summed_batches/test_summed_batches.py::test_batches_that_can_be_divided_are_unless",
     ],
 }
 

@@ -59,7 +59,8 @@ class GroupAttributes(NamedTuple):
       lookup_tables: [L]. Number of the table that each lookup reads.
       table_shards: [T]. Number of shards of each table.
       table_names: [T]. For error messages.
-      combiners: [L]. sum, mean or sqrtn.
+      combiners: [L]. sum, mean or sqrtn. Of weighted lookups that are not safe also mean_or_nan or
+        sqrtn_or_nan, which give nan or infinite numbers where weights add up to 0, instead of 0.
       layouts: [L]. sparse, ragged or dense.
       weighted: [L]. Whether the lookup has weights.
       default_ids: [L]. The table row that stands in for an empty bag; -1 for zeros.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.ops.group_embedding import DENSE, RAGGED
@@ -61,14 +61,22 @@ def lookup_separately(
     if prune:
         values, weights = _pruned(values, weights, combiner)
     if not fill:
-        return tf.nn.embedding_lookup_sparse(parts, values, weights, **how)
+        return _combined(parts, values, weights, how)
     values, is_empty = tf.sparse.fill_empty_rows(values, default_id or 0)
     if weights is not None:
         weights, _ = tf.sparse.fill_empty_rows(weights, 1.0)
-    pooled = tf.nn.embedding_lookup_sparse(parts, values, weights, **how)
+    pooled = _combined(parts, values, weights, how)
     if default_id is not None:
         return pooled
     return tf.where_v2(tf.expand_dims(is_empty, 1), tf.zeros_like(pooled), pooled)
+
+
+def _combined(parts: List[Any], values: Any, weights: Any, how: Dict[str, Any]) -> tf.Tensor:
+    """`tf.nn.embedding_lookup_sparse` that gives 0 where weights add up to 0, as our op does."""
+    pooled = tf.nn.embedding_lookup_sparse(parts, values, weights, **how)
+    if weights is None or pooled.op.type != "RealDiv":
+        return pooled
+    return tf.div_no_nan(*pooled.op.inputs)  # TensorFlow 1's division would give nan.
 
 
 def _pruned(values: Any, weights: Any, combiner: str) -> Tuple[Any, Any]:

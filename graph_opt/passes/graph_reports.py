@@ -45,7 +45,7 @@ from graph_opt.reporting.outcomes import (
 )
 from graph_opt.reporting.report import Report
 from graph_opt.rules import find_lookups
-from graph_opt.rules.lookup import Lookup
+from graph_opt.rules.lookup import Lookup, name_of_combiner
 from graph_opt.rules.op_names import VARIABLES
 
 _GRADIENTS = ("GroupEmbeddingGrad",)
@@ -249,7 +249,7 @@ def _fused(view: GraphView, idle: Set[str]) -> Iterator[FusedLookup]:
                 name="{}[{}]".format(name, number),
                 api="fused",
                 tables=(tables[table],),
-                combiner=combiners[number],
+                combiner=name_of_combiner(combiners[number]),
                 output="{}:{}".format(name, 0 if joined is not None and joined.i else number),
                 group=name,
                 gradient=FUSED_PART if is_trained else NO_PART,

@@ -227,7 +227,7 @@ def _described(api: str, match: Match, last: str) -> Lookup:
         max_norm=facts.get("max_norm", False),
         given=dict(match.tensors),
         default_id=NO_DEFAULT if default_id is None else default_id,
-        division=facts.get("division"),
+        divides_by_zero=facts.get("divides_by_zero", False),
         is_counted=facts.get("counted", False),
         unknown=match.unknown_refusals(),
     )

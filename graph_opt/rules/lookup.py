@@ -28,6 +28,8 @@ MARKED = "marked"
 INDICATOR_COLUMN = "tf.feature_column.indicator_column"
 BUCKETIZED_COLUMN = "tf.feature_column.bucketized_column"
 COLUMNS = (INDICATOR_COLUMN, BUCKETIZED_COLUMN)
+# At the end of a combiner's name in ops of ours: weights that add up to 0 give nan.
+OR_NAN = "_or_nan"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,8 +91,8 @@ class Lookup:
         `segments`, `indices`, `dense_shape`, `weights`.
       default_id: The table row that stands in for bags without ids, if they are filled; -1 for
         zeros.
-      division: The node that divides by a sum of weights and gives nan or inf for 0; None if there
-        is no division, or one that gives 0.
+      divides_by_zero: Whether rows are divided by a sum of weights even where that is 0, as with
+        TensorFlow 1: the result is then nan or infinite.
       is_counted: Whether the number of bags is an explicit input.
       unknown: Requirements of the pattern that could not be checked because static shapes are not
         known.
@@ -110,7 +112,7 @@ class Lookup:
     max_norm: bool = False
     given: Mapping[str, TensorRef] = dataclasses.field(default_factory=dict)
     default_id: int = -1
-    division: Optional[str] = None
+    divides_by_zero: bool = False
     is_counted: bool = False
     unknown: Tuple[Refusal, ...] = ()
     larger: Optional[Refusal] = None
@@ -124,6 +126,11 @@ class Lookup:
         """The lookup with these nodes added, ending in output 0 of node `output`."""
         own = dict.fromkeys(self.nodes + nodes)
         return dataclasses.replace(self, output=TensorRef(output, 0), nodes=tuple(own), **changes)
+
+
+def name_of_combiner(combiner: str) -> str:
+    """What TensorFlow's functions call a combiner of an op of ours."""
+    return combiner[: -len(OR_NAN)] if combiner.endswith(OR_NAN) else combiner
 
 
 def tables_apart(shards: Sequence[Table]) -> List[Tuple[Table, ...]]:

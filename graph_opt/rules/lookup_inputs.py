@@ -21,7 +21,7 @@ from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.rules import lookup as apis
 from graph_opt.rules.dynamic_lookups import Insert, insert_of
-from graph_opt.rules.lookup import Lookup, Table
+from graph_opt.rules.lookup import OR_NAN, Lookup, Table
 from graph_opt.rules.match.surroundings import enclosing_control_flow
 from graph_opt.rules.match.table import read_nodes
 
@@ -54,7 +54,8 @@ class LookupInputs:
         [K], int32 or int64; dense: None.
       dense_shape: Shape of sparse ids, int64 [rank]; else None.
       weights: [K] of float32, or None.
-      combiner: `sum`, `mean` or `sqrtn`; `sum` if rows are not combined.
+      combiner: `sum`, `mean` or `sqrtn`; `sum` if rows are not combined. With `OR_NAN` at its end,
+        rows are divided by the sum of their weights even where that is 0.
       safe: Whether to drop ids < 0 and, unless the combiner is `sum`, weights that are not > 0.
       default_id: The table row that stands in where a row of the input has no ids; -1 for zeros.
       partition_strategy: As in `Lookup`, for a table of several shards.
@@ -88,7 +89,7 @@ def lookup_inputs(view: GraphView, lookup: Lookup) -> LookupInputs:
     Raises:
       Refusal: rows_not_by_ids, rows_clipped, table_not_supported, shards_uneven,
         pooled_dtype_differs, lookup_differs, lookup_by_key_differs, lookup_waits,
-        lookup_in_control_flow, division_by_zero, ids_not_supported.
+        lookup_in_control_flow, ids_not_supported.
 
     Example:
       >>> lookup_inputs(view, find_lookups(view).lookups[0]).layout
@@ -123,7 +124,7 @@ def _read(lookup: Lookup) -> LookupInputs:
         positions=given["indices" if is_safe else "segments"],
         dense_shape=given.get("dense_shape"),
         weights=given.get("weights"),
-        combiner=lookup.combiner,
+        combiner=lookup.combiner + (OR_NAN if lookup.divides_by_zero and not is_safe else ""),
         safe=is_safe,
         default_id=lookup.default_id,
         partition_strategy=strategy,
@@ -138,13 +139,6 @@ def _require_pattern(lookup: Lookup) -> None:
         need = "as many bags as the segment ids imply"
         raise Refusal(
             "lookup_differs", at=lookup.output.node, need=need, saw="an explicit number of bags"
-        )
-    if lookup.division is not None and lookup.api != apis.SAFE_EMBEDDING_LOOKUP_SPARSE:
-        raise Refusal(
-            "division_by_zero",
-            at=lookup.division,
-            need="DivNoNan, as TensorFlow 2 writes it, or safe_embedding_lookup_sparse",
-            saw="a division that gives nan where weights sum to 0",
         )
 
 

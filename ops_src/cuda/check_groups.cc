@@ -124,6 +124,13 @@ void CheckGroup::AddLookup(int table, int kind) {
   lookup.combiner = (kind + table / 2) % 3;
   lookup.wide_ids = kind % 2;
   lookup.safe = kind != 3;
+  const bool is_weighted = kind / 2 % 2 == 1;
+  const bool may_be_nan = !lookup.safe && is_weighted && optimizers_.empty();
+  if (may_be_nan && lookup.combiner == GRAPH_OPT_CUDA_MEAN) {
+    lookup.combiner = GRAPH_OPT_CUDA_MEAN_OR_NAN;
+  } else if (may_be_nan && lookup.combiner == GRAPH_OPT_CUDA_SQRTN) {
+    lookup.combiner = GRAPH_OPT_CUDA_SQRTN_OR_NAN;
+  }
   lookup.default_id = kind % 4 == 1 ? 7 : -1;
   lookup.filled_id = kind % 4 == 2 ? 0 : -1;
   lookup.num_bags = 12;
@@ -161,7 +168,7 @@ void CheckGroup::AddLookup(int table, int kind) {
                      : lookup.layout == GRAPH_OPT_CUDA_RAGGED ? memory_->Put(splits)
                                                               : memory_->Put(positions);
   places.weights = kNone;
-  if (kind / 2 % 2 == 1) {
+  if (is_weighted) {
     std::vector<float> weights;
     for (size_t i = 0; i < ids.size(); ++i) {
       weights.push_back(static_cast<float>(Below(5)) / 4.0f);  // some are 0, which may be dropped
@@ -217,7 +224,7 @@ std::string CheckGroup::TableText(int table) const {
 std::string CheckGroup::LookupText(int lookup) const {
   const GraphOptCudaLookup& of = lookups_[lookup].lookup;
   static const char* const layouts[] = {"dense", "ragged", "sparse"};
-  static const char* const combiners[] = {"sum", "mean", "sqrtn"};
+  static const char* const combiners[] = {"sum", "mean", "sqrtn", "mean or nan", "sqrtn or nan"};
   return TableText(of.table) + ", " + layouts[of.layout] + " ids, " + combiners[of.combiner] +
          (lookups_[lookup].weights == kNone ? "" : ", weights");
 }

@@ -25,7 +25,7 @@ bool IsOneOf(int32_t value, int32_t count) { return value >= 0 && value < count;
 
 bool IsConsistent(const GraphOptCudaLookup& lookup) {
   if (lookup.num_ids < 0 || lookup.num_bags < 0 || !IsOneOf(lookup.layout, 3) ||
-      !IsOneOf(lookup.combiner, 3)) {
+      !IsOneOf(lookup.combiner, GRAPH_OPT_CUDA_COMBINERS)) {
     return false;
   }
   if (lookup.layout == GRAPH_OPT_CUDA_DENSE) {

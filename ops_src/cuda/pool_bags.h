@@ -14,26 +14,36 @@ struct BagTotal {
   float weights;
 };
 
+GRAPH_OPT_GPU bool IsMean(int32_t combiner) {
+  return combiner == GRAPH_OPT_CUDA_MEAN || combiner == GRAPH_OPT_CUDA_MEAN_OR_NAN;
+}
+
+GRAPH_OPT_GPU bool GivesNan(int32_t combiner) {
+  return combiner == GRAPH_OPT_CUDA_MEAN_OR_NAN || combiner == GRAPH_OPT_CUDA_SQRTN_OR_NAN;
+}
+
 GRAPH_OPT_GPU void AddToTotal(const LookupOnDevice& lookup, int64_t k, BagTotal* total) {
   if (!Counts(lookup, k, IdAt(lookup.given, k))) return;
   ++total->count;
   if (lookup.given.weights == nullptr) return;
   const float weight = lookup.given.weights[k];
-  total->weights += lookup.given.combiner == GRAPH_OPT_CUDA_SQRTN ? weight * weight : weight;
+  total->weights += IsMean(lookup.given.combiner) ? weight : weight * weight;
 }
 
-// What a weighted bag's sum is divided by.
+// What a weighted bag's sum is divided by, as in row_types.h.
 GRAPH_OPT_GPU float WeightedDivisor(int32_t combiner, float weights) {
-  if (combiner == GRAPH_OPT_CUDA_SUM) return 1.0f;
-  return combiner == GRAPH_OPT_CUDA_MEAN ? weights : sqrtf(weights);
+  const float divisor = IsMean(combiner) ? weights : sqrtf(weights);
+  if (divisor != 0) return divisor;
+  return GivesNan(combiner) ? 0.0f : kDividesToZero;
 }
 
 // A bag's sum becomes its pooled row; the steps are those of TensorFlow (row_kernels_compiled.h).
 GRAPH_OPT_GPU float Combined(const GraphOptCudaLookup& of, const BagTotal& total, float sum) {
-  if (of.combiner == GRAPH_OPT_CUDA_SUM || total.count == 0) return sum;
+  if (of.combiner == GRAPH_OPT_CUDA_SUM) return sum;
+  if (total.count == 0 && !GivesNan(of.combiner)) return sum;
   if (of.weights != nullptr) {
     const float divisor = WeightedDivisor(of.combiner, total.weights);
-    return divisor == 0 ? 0.0f : sum / divisor;
+    return DividesToZero(divisor) ? 0.0f : sum / divisor;
   }
   const float divisor = of.combiner == GRAPH_OPT_CUDA_MEAN
                             ? static_cast<float>(total.count)

@@ -43,7 +43,7 @@ absl::Status Compare(const void* got, const void* wanted, int64_t rows, int64_t 
       const float is = ElementAt(got, row * stride + column, type);
       const float need = ElementAt(wanted, row * stride + column, type);
       const bool near = std::fabs(is - need) <= kAllowedOf[type] * (1 + std::fabs(need));
-      if (near) continue;  // never where one is a NaN
+      if (near || (std::isnan(is) && std::isnan(need))) continue;  // never where only one is a NaN
       return absl::InternalError(
           absl::StrCat("row ", row, ", column ", column, " is ", is, ", need ", need));
     }

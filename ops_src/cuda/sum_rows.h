@@ -13,12 +13,17 @@ constexpr int64_t kLongSum = 256;
 // Columns that a thread has at most: 16 bytes of two-byte numbers.
 constexpr int kMostColumns = 8;
 
-// A row times `scale` after division by `divisor`; x / 0 is 0, and no row is a row of zeros.
+// A row times `scale` after division by `divisor`; no row is a row of zeros.
 struct Term {
   const void* row;
   float divisor;
   float scale;
 };
+
+// As in row_types.h, of which a GPU has only what is constant.
+GRAPH_OPT_GPU bool DividesToZero(float divisor) {
+  return FloatToBits(divisor) == FloatToBits(kDividesToZero);
+}
 
 template <typename T, int kColumns>
 GRAPH_OPT_GPU void LoadColumns(const void* row, int64_t column, float* values) {
@@ -61,7 +66,7 @@ GRAPH_OPT_GPU void AddRows(const Terms& terms, int64_t begin, int64_t end, int64
       GRAPH_OPT_UNROLL
       for (int c = 0; c < kColumns; ++c) {
         float value = values[i][c];
-        if (term[i].divisor == 0) {
+        if (DividesToZero(term[i].divisor)) {
           value = 0;
         } else if (term[i].divisor != 1) {
           value /= term[i].divisor;

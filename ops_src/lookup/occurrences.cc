@@ -1,7 +1,6 @@
 #include "lookup/occurrences.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "lookup/plain_bags.h"
 #include "lookup/radix_sort.h"
@@ -179,8 +178,7 @@ class SortedOccurrences::Collector {
   void AddWeighted(const PooledGradient& lookup, int64_t bag, float weight) {
     into_->rows_[next_payload_] = GradientRow(lookup, bag, table_.type);
     into_->scales_[next_payload_] = weight;
-    const Combiner combiner = lookup.bags.combiner;
-    bag_total_ += combiner == Combiner::kSqrtN ? weight * weight : weight;
+    bag_total_ += PartOfTotal(lookup.bags.combiner, weight);
     ++next_payload_;
   }
 
@@ -198,11 +196,8 @@ class SortedOccurrences::Collector {
       std::fill(into_->divisors_.data() + bag_payload_, into_->divisors_.data() + next_payload_,
                 1.0f);
     } else {
-      const float divisor = combiner == Combiner::kSum    ? 1.0f
-                            : combiner == Combiner::kMean ? bag_total_
-                                                          : std::sqrt(bag_total_);
       std::fill(into_->divisors_.data() + bag_payload_, into_->divisors_.data() + next_payload_,
-                divisor);
+                DivisorOfTotal(combiner, bag_total_));
     }
     in_bag_ = 0;
     bag_total_ = 0;

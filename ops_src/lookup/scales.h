@@ -14,7 +14,7 @@ inline float ScaleOf(Combiner combiner, int64_t count) {
   if (count == 0) return 0.0f;
   if (combiner == Combiner::kSum || count == 1) return 1.0f;
   const double n = static_cast<double>(count);
-  return static_cast<float>(1.0 / (combiner == Combiner::kMean ? n : std::sqrt(n)));
+  return static_cast<float>(1.0 / (IsMean(combiner) ? n : std::sqrt(n)));
 }
 
 // The same, without dividing for each bag.
@@ -31,15 +31,15 @@ class Scales {
 
   struct KnownScales {
     KnownScales() {
-      for (Combiner combiner : {Combiner::kSum, Combiner::kMean, Combiner::kSqrtN}) {
+      for (int combiner = 0; combiner < kCombiners; ++combiner) {
         for (int64_t count = 0; count < kKnown; ++count) {
-          of[static_cast<int>(combiner)][count] = ScaleOf(combiner, count);
+          of[combiner][count] = ScaleOf(static_cast<Combiner>(combiner), count);
         }
       }
     }
     const float* operator[](Combiner combiner) const { return of[static_cast<int>(combiner)]; }
 
-    float of[3][kKnown];
+    float of[kCombiners][kKnown];
   };
 
   static const KnownScales& Known() {

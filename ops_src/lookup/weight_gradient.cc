@@ -47,11 +47,12 @@ class WeightedBag {
         static_cast<const char*>(of_.gradients) + bag * of_.stride * ByteSize(table_.type);
     double weight_sum = 0;
     for (float w : weights_) {
-      weight_sum += combiner == Combiner::kSqrtN ? static_cast<double>(w) * w : w;
+      weight_sum += IsMean(combiner) ? w : static_cast<double>(w) * w;
     }
-    const double norm = combiner == Combiner::kSum    ? 1.0
-                        : combiner == Combiner::kMean ? weight_sum
-                                                      : std::sqrt(weight_sum);
+    const double norm = combiner == Combiner::kSum ? 1.0
+                        : IsMean(combiner)         ? weight_sum
+                                                   : std::sqrt(weight_sum);
+    const bool is_zero = norm == 0 && !GivesNan(combiner);
     dots_.assign(rows_.size(), 0.0);
     double pooled_dot = 0;
     for (size_t j = 0; j < rows_.size(); ++j) {
@@ -63,10 +64,10 @@ class WeightedBag {
     }
     for (size_t j = 0; j < rows_.size(); ++j) {
       if (places_[j] < 0) continue;  // the default row's weight is not an input
-      const double change = combiner == Combiner::kSum    ? 0.0
-                            : combiner == Combiner::kMean ? 1.0
-                                                          : weights_[j] / norm;
-      const double value = norm == 0 ? 0 : dots_[j] / norm - pooled_dot / (norm * norm) * change;
+      const double change = combiner == Combiner::kSum ? 0.0
+                            : IsMean(combiner)         ? 1.0
+                                                       : weights_[j] / norm;
+      const double value = is_zero ? 0 : dots_[j] / norm - pooled_dot / (norm * norm) * change;
       of_.weight_gradients[places_[j]] = static_cast<float>(value);
     }
   }

@@ -163,7 +163,8 @@ absl::Status FindPackedBags(const int64_t** words, const int64_t* end, PackedBag
   packed->id_bytes = static_cast<int>(how >> 8 & 0xff);
   const bool weighted = how & 1;
   const int64_t most = (end - at) * kWordBytes;
-  if (how >> 32 != 0 || (how & 0xfe) != 0 || (how >> 24 & 0xff) > 2) return MalformedBags();
+  if (how >> 32 != 0 || (how & 0xfe) != 0 || (how >> 24 & 0xff) >= kCombiners)
+    return MalformedBags();
   if (!IsWidth(packed->length_bytes) || !IsWidth(packed->id_bytes)) return MalformedBags();
   if (packed->num_bags < 0 || packed->num_bags > most) return MalformedBags();
   if (packed->num_ids < 0 || packed->num_ids > most) return MalformedBags();

@@ -53,7 +53,7 @@ struct Occurrences {
   const void* gradients;
   int64_t stride;
   const void* const* gradient_rows;  // or null
-  const float* divisors;             // or null; x / 0 is 0
+  const float* divisors;             // or null; see DividesToZero
   const float* scales;               // or null
 };
 

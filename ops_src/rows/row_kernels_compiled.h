@@ -72,20 +72,17 @@ constexpr int64_t kMultipliedBag = 0;
 constexpr int64_t kMultipliedBag = 9;  // rows, at most
 #endif
 
-// What a bag's sum is divided by; 0 where it is not divided, or by nothing.
+// What a bag's sum is divided by; not read where it is not divided.
 inline float DivisorOf(const PoolBlock& block, int64_t begin, int64_t end) {
   const int64_t n = end - begin;
-  if (block.combiner == Combiner::kSum) return 0;
+  if (block.combiner == Combiner::kSum) return 1;
   if (block.weights == nullptr) {
-    return block.combiner == Combiner::kMean ? static_cast<float>(n)
-                                             : static_cast<float>(sqrt(static_cast<double>(n)));
+    return IsMean(block.combiner) ? static_cast<float>(n)
+                                  : static_cast<float>(sqrt(static_cast<double>(n)));
   }
   float total = 0;
-  for (int64_t j = begin; j < end; ++j) {
-    const float weight = block.weights[j];
-    total += block.combiner == Combiner::kMean ? weight : weight * weight;
-  }
-  return block.combiner == Combiner::kMean ? total : sqrtf(total);
+  for (int64_t j = begin; j < end; ++j) total += PartOfTotal(block.combiner, block.weights[j]);
+  return DivisorOfTotal(block.combiner, total);
 }
 
 template <typename T, int kParts>
@@ -104,19 +101,30 @@ inline void PoolColumns(const PoolBlock& block, int64_t begin, int64_t end, floa
     const bool multiplies = block.weights == nullptr && n <= kMultipliedBag;
     const Floats by = Broadcast(multiplies ? 1.0f / divisor : divisor);
     for (int p = 0; p < kParts; ++p) {
-      total[p] = multiplies ? total[p] * by : divisor == 0 ? Floats{} : total[p] / by;
+      total[p] = multiplies ? total[p] * by : DividesToZero(divisor) ? Floats{} : total[p] / by;
     }
   }
   Part::Write(total, pooled + at, some);
 }
 
+// The pooled row of a bag without ids.
 template <typename T>
-inline void PoolBag(const PoolBlock& block, int64_t begin, int64_t end, T* pooled) {
+inline void PoolNothing(const PoolBlock& block, T* pooled) {
   const int64_t dim = block.dim;
-  if (begin == end) {
+  if (!GivesNan(block.combiner)) {
     memset(pooled, 0, dim * sizeof(T));
     return;
   }
+  const Floats nan = Broadcast(NAN);
+  int64_t at = 0;
+  for (; at + kLanes <= dim; at += kLanes) Store(nan, pooled + at);
+  if (at < dim) StoreSome(nan, pooled + at, static_cast<int>(dim - at));
+}
+
+template <typename T>
+inline void PoolBag(const PoolBlock& block, int64_t begin, int64_t end, T* pooled) {
+  const int64_t dim = block.dim;
+  if (begin == end) return PoolNothing(block, pooled);
   const float divisor = DivisorOf(block, begin, end);
   int64_t at = 0;
   for (; at + 4 * kLanes <= dim; at += 4 * kLanes) {

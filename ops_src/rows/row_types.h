@@ -1,6 +1,7 @@
 #ifndef GRAPH_OPT_ROWS_ROW_TYPES_H_
 #define GRAPH_OPT_ROWS_ROW_TYPES_H_
 
+#include <math.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -19,8 +20,41 @@ struct Bfloat16 {
 
 inline int64_t ByteSize(RowType type) { return type == RowType::kFloat ? 4 : 2; }
 
-// How the rows of a bag become one.
-enum class Combiner { kSum, kMean, kSqrtN };
+// How the rows of a bag become one: their sum, divided by nothing, by the sum of the weights, or by
+// the root of the sum of their squares. Where that is 0, kMean and kSqrtN give 0, as TensorFlow 2
+// does, and the last two what a division gives, as TensorFlow 1 does: nan or an infinite number,
+// also for a bag without ids. They are for weighted bags of which nothing is dropped.
+enum class Combiner { kSum, kMean, kSqrtN, kMeanOrNan, kSqrtNOrNan };
+constexpr int kCombiners = 5;
+
+// Static, as those below.
+static inline bool IsMean(Combiner combiner) {
+  return combiner == Combiner::kMean || combiner == Combiner::kMeanOrNan;
+}
+
+static inline bool GivesNan(Combiner combiner) {
+  return combiner == Combiner::kMeanOrNan || combiner == Combiner::kSqrtNOrNan;
+}
+
+// What a weight adds to the total of its bag.
+static inline float PartOfTotal(Combiner combiner, float weight) {
+  return combiner == Combiner::kSum || IsMean(combiner) ? weight : weight * weight;
+}
+
+// Stands for a divisor of 0 where x / 0 is 0 whatever x is. No divisor is -0 otherwise.
+constexpr float kDividesToZero = -0.0f;
+
+static inline bool DividesToZero(float divisor) {
+  return divisor == 0 && __builtin_signbit(divisor) != 0;
+}
+
+// What the sum of a weighted bag, and its gradient, are divided by.
+static inline float DivisorOfTotal(Combiner combiner, float total) {
+  if (combiner == Combiner::kSum) return 1.0f;
+  const float divisor = IsMean(combiner) ? total : sqrtf(total);
+  if (divisor != 0) return divisor;
+  return GivesNan(combiner) ? 0.0f : kDividesToZero;
+}
 
 // IEEE half precision in software, for machines without the instruction; static, so that no other
 // translation unit's copy, perhaps compiled for a newer machine, is taken instead.

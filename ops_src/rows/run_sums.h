@@ -49,7 +49,7 @@ struct Run {
     Floats gradient = some == 0 ? Load(from) : LoadSome(from, some);
     if (kMask & 1) {
       const float divisor = all.divisors[payload];
-      gradient = divisor == 0 ? Floats{} : gradient / Broadcast(divisor);
+      gradient = DividesToZero(divisor) ? Floats{} : gradient / Broadcast(divisor);
     }
     if (kMask & 2) gradient *= Broadcast(all.scales[payload]);
     return gradient;

@@ -98,6 +98,24 @@ def test_every_option(max_norm: Any) -> None:
         np.testing.assert_allclose(one, other, rtol=1e-6)
 
 
+@pytest.mark.parametrize("combiner", ["mean", "sqrtn"])
+def test_totals_of_0_give_zeros_whichever_ops_look_up(combiner: str) -> None:
+    params = table("t", 9, 4, False)
+    bags = IdBags([[1, 3], [], [4], [2, 0]], [[0.5, -0.5], [], [0.0], [1.0, 3.0]])
+
+    def looked_up(**options: Any) -> Any:
+        ids, weights = bags.sparse(), bags.sparse_weights()
+        return fused_embedding_lookup_sparse(params, ids, weights, combiner=combiner, **options)
+
+    ours = looked_up()
+    stock = [looked_up(max_norm=99.0), looked_up(fill_empty_row=False)]
+    assert group_lookups() == 1
+    expected, *found = in_session([ours, *stock])
+    assert not expected[1:3].any()
+    for rows in found:
+        np.testing.assert_allclose(rows, expected, rtol=1e-6)
+
+
 def test_ids_that_are_not_pruned_are_errors() -> None:
     params = table("t", 9, 4, False)
     for clipped in (None, 0.5):

@@ -13,8 +13,6 @@ from graph_opt.compat import tf
 from graph_opt.runtime.mark import async_embedding_mark_node
 from graph_opt.runtime.staged import staged
 from tests.passes import fused_models, models
-from tests.releases.outcomes import TENSORFLOW_1
-from tests.releases.read import read_graph
 
 Inputs = Dict[str, Any]
 Build = Callable[[Inputs], Optional[Any]]
@@ -309,11 +307,6 @@ def clipped_rows(inputs: Inputs) -> None:
 @left_unfused("rows_not_by_ids")
 def by_coordinates(inputs: Inputs) -> None:
     trained(tf.gather_nd(models.table(), inputs["one"][:, tf.newaxis]))
-
-
-@left_unfused("division_by_zero")
-def weights_as_tensorflow_1_divides_by_them(inputs: Inputs) -> Any:
-    return read_graph(TENSORFLOW_1, "sparse_weighted_sqrtn.ref")
 
 
 @left_unfused("ids_not_supported")

@@ -10,6 +10,7 @@ import pytest
 from graph_opt.compat import tf
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.rules import find_lookups
+from graph_opt.rules.lookup import OR_NAN
 from graph_opt.rules.lookup_inputs import DENSE, SEGMENTS, SPARSE
 from tests.plain_sessions import plain_session
 from tests.quick_cases import one_of_each, slow_but
@@ -27,6 +28,7 @@ from tests.rules.lookup_values import (
     shaped_view,
     tensor_of,
 )
+from tests.weighted_lookups import cancelling, divided
 
 BATCHES = 4
 VARIANTS: Dict[str, Dict[str, Any]] = {
@@ -229,6 +231,16 @@ def test_tables_of_low_precision(dtype: Any, combiner: str, kind: str) -> None:
     lowest_id = -3 if kind == "safe" else 0
     feeds = [sparse_feeds(seed, lowest_id=lowest_id) for seed in range(BATCHES)]
     assert_same(feeds, tolerance=1e-3 if kind == "weighted" else 0)
+
+
+@pytest.mark.parametrize("by", [tf.realdiv, tf.div_no_nan])
+@pytest.mark.parametrize("combiner", ["mean", "sqrtn"])
+def test_where_weights_add_up_to_0_rows_are_as_the_graph_divides(combiner: str, by: Any) -> None:
+    ids, weights = sparse_of(2, weights=True)
+    divided(table(), ids, weights, combiner, by)
+    ending = OR_NAN if by is tf.realdiv else ""
+    assert [one.combiner for _, one in all_inputs(shaped_view())] == [combiner + ending]
+    assert_same([cancelling(seed, 9, 20) for seed in range(BATCHES)])
 
 
 def test_weights_of_another_type_are_cast_first() -> None:

@@ -33,6 +33,7 @@ from graph_opt.passes.micro_batches.call import COPY, WHOLE, Call, Use
 from graph_opt.passes.micro_batches.known_shapes import SHAPES, KnownShapes
 from graph_opt.passes.micro_batches.values import Count, RowCount, Rows, Value, has_counts
 from graph_opt.passes.unused_gradients import unused_gradients
+from graph_opt.rules.op_names import GATHERS
 
 COMPUTED_EARLY = ("what is computed from a stage's batch", "the same from looked-up rows")
 """What takes memory for the whole batch, from least to most, besides what is read as it is."""
@@ -147,6 +148,8 @@ class Classifier:
         outputs = self._computed(call)
         reads_shape = op in SHAPES or op in _LIKE
         variable = not reads_shape and any(value.variable for value in values)
+        if op in GATHERS:  # of a table: looked-up rows, which what combines them needs as a whole
+            variable = self._depends_on_variables(name, values)
         early = all(value.early for value in values) and not variable
         cloned = self._is_cloned(name)
         if reads_shape and not early:

@@ -9,7 +9,7 @@
         DivNoNan(total, Sqrt(SegmentSum(Pow(weights, 2))))             sqrtn
 
 Low-precision rows are cast to float32 before they are weighted; TensorFlow 2 casts the result back.
-TensorFlow 1 divides with RealDiv.
+TensorFlow 1 divides with RealDiv, which gives nan or infinite numbers where weights add up to 0.
 """
 
 from __future__ import annotations
@@ -128,14 +128,8 @@ def _casts_to_table(match: Match, tensor: TensorRef) -> bool:
 
 
 def _divided(total: Pattern, divisor: Pattern) -> Pattern:
-    plain = op(("RealDiv", "Div"), total, divisor).where(_notes_division, "")
+    plain = op(("RealDiv", "Div"), total, divisor).gives(divides_by_zero=True)
     return one_of(op("DivNoNan", total, divisor), plain)
-
-
-def _notes_division(match: Match, tensor: TensorRef) -> bool:
-    """Records a division that gives nan or inf where weights sum to 0, as TensorFlow 1's does."""
-    match.note(match.facts, "division", tensor.node)
-    return True
 
 
 def _has_rank_one(ids: Pattern) -> Condition:

@@ -19,7 +19,7 @@ from typing import Dict, FrozenSet, List, NamedTuple, Optional, Sequence, Tuple
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.rules import lookup as apis
-from graph_opt.rules.lookup import Lookup, Table
+from graph_opt.rules.lookup import Lookup, Table, name_of_combiner
 from graph_opt.rules.match.forward import ForwardPart
 from graph_opt.rules.match.table import count_tables, require_table
 from graph_opt.rules.op_names import (
@@ -270,7 +270,7 @@ def _attributes(view: GraphView, name: str) -> _Attributes:
     return _Attributes(
         lookup_tables=_integers(view, name, "lookup_tables"),
         table_shards=table_shards,
-        combiners=_texts(view, name, "combiners"),
+        combiners=list(map(name_of_combiner, _texts(view, name, "combiners"))),
         weighted=[] if weighted is None else list(weighted.list.b),
         strategies=_strategies(view, name, len(table_shards)),
         layouts=_texts(view, name, "layouts"),

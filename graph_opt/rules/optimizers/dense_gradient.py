@@ -3,6 +3,7 @@
     values, indices -> UnsortedSegmentSum(values, indices, rows of the table)
     several of these -> AddN | Add
     table -> Mul(table, scalar)                     the gradient of a penalty on the whole table
+    table -> Mul(Tile(scalar), Mul(scalar, table))  the same of Keras' l2 in TensorFlow 1
 
 TensorFlow converts IndexedSlices so where a script computes with them as with a tensor, and where
 it adds them to a dense gradient.
@@ -22,6 +23,7 @@ from graph_opt.rules.op_names import ADDS, PASS_VALUES_ON
 
 _SUMS = ("AddN", *ADDS)
 _PRODUCTS = ("Mul",)
+_REPEATS = ("Reshape", "Tile", "BroadcastTo")  # a number, in the gradient of a sum
 _DEEPEST = 16
 
 
@@ -74,18 +76,28 @@ def dense_gradient(structure: Structure, table: TensorRef, gradient: TensorRef) 
 
 def _decay(structure: Structure, table: TensorRef, gradient: TensorRef) -> Optional[float]:
     """The factor of a product with the table; None if it is anything else."""
-    view = structure.view
-    if not structure.is_made_by(gradient, *_PRODUCTS):
+    written = find_read(structure.view, table)
+    if written is None or not structure.is_made_by(gradient, *_PRODUCTS):
         return None
-    written = find_read(view, table)
-    for of_table, other in _both_ways(view.inputs(gradient.node)):
-        read = find_read(view, of_table)
-        if read is None or written is None or read.variable != written.variable:
-            continue
-        factor = _number(view, other, _DEEPEST)
-        if factor is not None:
-            structure.inputs(gradient, *_PRODUCTS)
-        return factor
+    return _factor(structure, written.variable, gradient, _DEEPEST)
+
+
+def _factor(
+    structure: Structure, variable: str, tensor: TensorRef, deepest: int
+) -> Optional[float]:
+    """What a variable is multiplied by in a tensor; None if that is anything but a product."""
+    view = structure.view
+    read = find_read(view, tensor)
+    if read is not None:
+        return 1.0 if read.variable == variable else None
+    if deepest == 0 or not structure.is_made_by(tensor, *_PRODUCTS):
+        return None
+    for of_table, other in _both_ways(view.inputs(tensor.node)):
+        factor = _factor(structure, variable, of_table, deepest - 1)
+        number = None if factor is None else _number(view, other, _DEEPEST)
+        if factor is not None and number is not None:
+            structure.inputs(tensor, *_PRODUCTS)
+            return factor * number
     return None
 
 
@@ -95,20 +107,20 @@ def _both_ways(pair: Tuple[TensorRef, ...]) -> Tuple[Tuple[TensorRef, TensorRef]
 
 
 def _number(view: GraphView, tensor: TensorRef, deepest: int) -> Optional[float]:
-    """The value of a product of constants, as the gradient of a sum of losses is; or None."""
+    """The value of a product of constants, as the gradient of a sum of losses is; or None.
+
+    If it is a tensor, all of its elements have this value.
+    """
     value = view.constant(tensor)
     if value is not None:
         return float(value.reshape(-1)[0]) if value.size == 1 else None
     op = view.op(tensor.node)
     if deepest == 0:
         return None
-    if op in PASS_VALUES_ON:  # what it waits for does not change a constant
+    if op in PASS_VALUES_ON or op in _REPEATS:  # what it waits for does not change a constant
         return _number(view, view.inputs(tensor.node)[0], deepest - 1)
     if op == "Fill":
-        shape, filled = view.inputs(tensor.node)
-        dims = view.constant(shape)
-        is_scalar = dims is not None and dims.size == 0
-        return _number(view, filled, deepest - 1) if is_scalar else None
+        return _number(view, view.inputs(tensor.node)[1], deepest - 1)
     if op not in _PRODUCTS:
         return None
     factors = [_number(view, factor, deepest - 1) for factor in view.inputs(tensor.node)]

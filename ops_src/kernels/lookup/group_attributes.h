@@ -46,7 +46,9 @@ id_dtypes: [L].
 lookup_tables: [L]. The table of each lookup.
 table_shards: [T]. The number of variables that a table is partitioned into, in order of tables.
 table_names: [T]. For error messages.
-combiners: [L]. sum, mean or sqrtn.
+combiners: [L]. sum, mean or sqrtn; or mean_or_nan or sqrtn_or_nan, of weighted lookups that are not
+  safe: where the weights of a row, or their squares, add up to 0, the result is nan or infinite, as
+  with TensorFlow 1, instead of 0.
 layouts: [L]. sparse, ragged or dense.
 weighted: [L].
 default_ids: [L]. The row that an empty bag gives, or -1: zeros.

@@ -26,6 +26,8 @@ static_assert(Bags::kSparse == static_cast<int>(GRAPH_OPT_CUDA_SPARSE), "");
 static_assert(static_cast<int>(Combiner::kSum) == GRAPH_OPT_CUDA_SUM, "");
 static_assert(static_cast<int>(Combiner::kMean) == GRAPH_OPT_CUDA_MEAN, "");
 static_assert(static_cast<int>(Combiner::kSqrtN) == GRAPH_OPT_CUDA_SQRTN, "");
+static_assert(static_cast<int>(Combiner::kMeanOrNan) == GRAPH_OPT_CUDA_MEAN_OR_NAN, "");
+static_assert(static_cast<int>(Combiner::kSqrtNOrNan) == GRAPH_OPT_CUDA_SQRTN_OR_NAN, "");
 static_assert(static_cast<int>(Partition::kMod) == GRAPH_OPT_CUDA_MOD, "");
 static_assert(static_cast<int>(Partition::kDiv) == GRAPH_OPT_CUDA_DIV, "");
 

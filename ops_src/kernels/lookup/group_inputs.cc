@@ -29,8 +29,13 @@ Status ReadCombiner(const std::string& name, Combiner* combiner) {
     *combiner = Combiner::kMean;
   } else if (name == "sqrtn") {
     *combiner = Combiner::kSqrtN;
+  } else if (name == "mean_or_nan") {
+    *combiner = Combiner::kMeanOrNan;
+  } else if (name == "sqrtn_or_nan") {
+    *combiner = Combiner::kSqrtNOrNan;
   } else {
-    return errors::InvalidArgument("unknown combiner '", name, "'; need sum, mean or sqrtn");
+    return errors::InvalidArgument("unknown combiner '", name,
+                                   "'; need sum, mean, sqrtn, mean_or_nan or sqrtn_or_nan");
   }
   return Status();
 }
@@ -111,6 +116,10 @@ Status GroupAttrs::Read(OpKernelConstruction* ctx) {
   layouts.resize(lookups);
   for (size_t i = 0; i < lookups; ++i) {
     TF_RETURN_IF_ERROR(ReadCombiner(combiner_names[i], &combiners[i]));
+    if (GivesNan(combiners[i]) && (safe || !weighted[i] || default_ids[i] >= 0)) {
+      return errors::InvalidArgument("the combiner of lookup ", i, " is ", combiner_names[i],
+                                     ", which needs weights, no default id, and safe to be false");
+    }
     TF_RETURN_IF_ERROR(ReadLayout(layout_names[i], &layouts[i]));
   }
   partitions.assign(table_shards.size(), Partition::kMod);

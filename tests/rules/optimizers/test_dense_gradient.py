@@ -61,17 +61,30 @@ def test_refuses_a_penalty_on_the_table_by_name(optimizer: str, resource: bool) 
     assert code_of() == "penalty_on_whole_table"
 
 
+def squared(table: Any) -> Any:
+    return 0.25 * tf.reduce_sum(tf.square(table))
+
+
+@pytest.mark.parametrize("penalty", [tf.keras.regularizers.l2(0.25), squared])
 @pytest.mark.parametrize("resource", [False, True])
-def test_the_factor_of_a_penalty_is_what_users_wrote(resource: bool) -> None:
+def test_the_factor_of_a_penalty_is_what_users_wrote(resource: bool, penalty: Any) -> None:
     loss = lookup_loss(resource)
-    penalty = tf.keras.regularizers.l2(0.25)(tf.trainable_variables()[0])
-    STOCK["sgd"]().minimize(0.5 * (loss + penalty))
+    STOCK["sgd"]().minimize(0.5 * (loss + penalty(tf.trainable_variables()[0])))
     update = update_of()
     assert (update.optimizer, update.hyperparameters) == ("GradientDescentL2", (RATE, 0.25))
 
 
-def test_refuses_a_penalty_whose_factor_is_fed() -> None:
+@pytest.mark.parametrize(
+    "penalty",
+    [
+        lambda table: tf.placeholder(tf.float32, []) * tf.nn.l2_loss(table),
+        lambda table: tf.reduce_sum(tf.square(table) * tf.range(1.0, 1.0 + int(table.shape[1]))),
+        lambda table: tf.reduce_sum(tf.pow(table, 3) / 3),
+        lambda table: tf.reduce_sum(table * tf.stop_gradient(tf.abs(table))),
+    ],
+    ids=["fed", "of columns", "cubes", "of rows"],
+)
+def test_refuses_what_is_not_the_table_times_a_number(penalty: Any) -> None:
     loss = lookup_loss()
-    factor = tf.placeholder(tf.float32, [])
-    STOCK["sgd"]().minimize(loss + factor * tf.nn.l2_loss(tf.trainable_variables()[0]))
+    STOCK["sgd"]().minimize(loss + penalty(tf.trainable_variables()[0]))
     assert code_of() == "update_is_dense"

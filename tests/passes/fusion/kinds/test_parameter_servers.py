@@ -17,6 +17,7 @@ from tests.optimizer_models import STOCK
 from tests.passes import fused_models as models
 from tests.passes.fusion import dynamic_models
 from tests.passes.fusion.test_fuse_group_embedding import every_api, two_safe
+from tests.passes.fusion.test_totals_of_0 import assert_same, by_both_rules
 from tests.passes.refused_models import ControlFlowV1
 from tests.quick_cases import slow_but
 from tests.release_features import reshape_gradient_reads_shape
@@ -123,6 +124,13 @@ def test_a_server_updates_tables_with_powers_of_their_own_by_one_op(
     assert losses < 1e-5 and values < 1e-5
     updates = [op for op in fused.graph.get_operations() if "ApplyPacked" in op.type]
     assert len(updates) == SERVERS
+
+
+@pytest.mark.parametrize("shards", slow_but([1, 3], 3))
+def test_weights_that_add_up_to_0_train_as_the_graph_divides(target: str, shards: int) -> None:
+    lookups = by_both_rules(shards)
+    fused = train(target, lookups, config=models.config()).trained
+    assert_same(fused, train(target, lookups).trained)
 
 
 @pytest.mark.slow
