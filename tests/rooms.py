@@ -23,6 +23,7 @@ MAY_IMPORT: Dict[str, FrozenSet[str]] = {
     "runtime": frozenset({"ops", "export", "reporting"}),
     "embedding": frozenset({"ops", "export", "reporting.warnings_given"}),
     "inspect": frozenset({"passes", "graph", "reporting", "ops.library", "rules.op_names"}),
+    "serving": frozenset({"passes", "inspect", "graph", "config", "reporting", "ops.library"}),
     "report_page": frozenset(
         {"passes", "rules", "graph", "reporting", "inspect.graph_files"}
         | {"ops.stage_nodes", "ops.stage_spec"}
@@ -42,7 +43,7 @@ MAY_IMPORT: Dict[str, FrozenSet[str]] = {
         {"session", "inspect", "passes", "config", "reporting", "sharding.store", "conversion"}
         | {"table_files.format", "table_files.layouts", "table_files.tables"}
         | {"graph.collection", "graph.shared_views"}
-        | {"launch", "checking", "report_page", "cost"}
+        | {"launch", "checking", "report_page", "cost", "serving"}
         | {"ops.library", "ops.instruction_set"}
     ),
     "checking": frozenset(

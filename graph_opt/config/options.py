@@ -193,12 +193,10 @@ class SessionOptions:
       shadow: How the first steps are compared with TensorFlow's; None if they are not.
       stall_seconds: How long a step may wait for other ranks; 0: no limit.
       warnings: Sentences for the log, one for each accepted option that has no effect.
-      servers_with_ops: Tasks, other than the session's own, that are known to have graph_opt's
-        ops. Not part of a config: a session asks the servers.
-      fetched: Names of tensors that the session is known to fetch. Not part of a config either.
-      ranks: The ranks of the process's group; None if there is none. Not part of a config either.
-      served: Of a graph that serves, the nodes that each kind of request fetches: all that these
-        need is fed together. Empty for others. Not part of a config either.
+      servers_with_ops: Other tasks that have graph_opt's ops. It and what follows is in no config.
+      fetched: Names of tensors that the session is known to fetch.
+      ranks: The ranks of the process's group; None if there is none.
+      served: The nodes that each kind of request to a graph that serves fetches.
     """
 
     async_embedding: Optional[AsyncEmbeddingOptions] = None

@@ -67,20 +67,25 @@ def test_a_c_program_serves_both_graphs(exported: Any, tmp_path: Path) -> None:
     subprocess.run([*command, *libraries, "-Wl,-rpath," + str(TENSORFLOW)], check=True)
     requests = "".join("{} {}\n".format(*row) for row in [*ROWS, [3, 64], *ROWS])
 
-    def served(library: str, tags: Any) -> List[str]:
+    def served(library: str, tags: Any, preloaded: str = "") -> List[str]:
         ran = subprocess.run(
             [str(program), str(tmp_path / "served"), library, ",".join(tags), "f0:0", "sums:0"],
             input=requests,
             capture_output=True,
             text=True,
-            env=dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3"),
+            env=dict(
+                os.environ,
+                TF_CPP_MIN_LOG_LEVEL="3",
+                LD_PRELOAD=preloaded,
+                LD_LIBRARY_PATH=str(TENSORFLOW),
+            ),
         )
         assert ran.returncode == 0, ran.stderr
         return ran.stdout.split("\n")
 
     stock = served("-", exported.stock_tags)
     fused = served(exported.library, exported.fused_tags)
-    assert fused == stock
+    assert fused == stock == served("-", exported.fused_tags, exported.library)
     assert stock[3] == "error 3" and stock[:3] == stock[4:7]  # INVALID_ARGUMENT; it goes on.
 
 

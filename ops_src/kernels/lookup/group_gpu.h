@@ -6,8 +6,12 @@
 #include <vector>
 
 #include "cuda/group_embedding_cuda.h"
+#include "kernels/kernel_names.h"
 #include "kernels/lookup/group_inputs.h"
+#include "kernels/lookup/pooled_rows.h"
 #include "kernels/lookup/variable_tables.h"
+#include "kernels/tensorflow_compat.h"
+#include "scratch/scratch_pool.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
 namespace graph_opt {
@@ -17,6 +21,10 @@ namespace graph_opt {
 
 // The cudaStream_t of a kernel call.
 void* GpuStreamOf(tensorflow::OpKernelContext* ctx);
+
+inline void* DataOf(const tensorflow::Tensor& tensor) {
+  return const_cast<char*>(tensor.tensor_data().data());
+}
 
 // What a call of group_embedding_cuda.h returned to `op`, as a status.
 tensorflow::Status GpuStatus(int32_t returned, const std::string& op);
@@ -95,6 +103,25 @@ class GpuFaults {
   bool allocated_ = false;     // guarded by mutex_, as all below
   tensorflow::Tensor word_;    // on the device
   tensorflow::Tensor copied_;  // in pinned memory of the host
+};
+
+// A kernel of a group of lookups on GPUs.
+class GroupGpuKernel : public OpKernel {
+ public:
+  explicit GroupGpuKernel(OpKernelConstruction* ctx) : OpKernel(ctx) {
+    OP_REQUIRES_OK(ctx, attrs_.Read(ctx));
+  }
+
+ protected:
+  Status FaultOf(const BagFault& fault, const GpuGroup& group) const {
+    return FaultStatus(fault, attrs_, group.TableRows(), name());
+  }
+
+  GroupAttrs attrs_;
+  GpuFaults faults_;
+
+ private:
+  ScratchUser scratch_;
 };
 
 }  // namespace graph_opt

@@ -12,7 +12,7 @@
 
 namespace graph_opt {
 
-// The attributes that all ops of a group lookup share (group_lookup_ops.cc), checked.
+// The attributes that all ops of a group lookup share, checked.
 struct GroupAttrs {
   tensorflow::Status Read(tensorflow::OpKernelConstruction* ctx);
 
