@@ -49,6 +49,7 @@ BENCHES: Dict[str, Callable[[bool], records.Outcome]] = {
     "deeprec": _run_of("deeprec.benchmark"),
     "accuracy": _run_of("accuracy.benchmark"),
     "tuning": _run_of("tuning.benchmark"),
+    "serving": _run_of("serving.benchmark"),
     "async": _run_of("training.run_contest", "async"),
     "train": _run_of("training.run_contest", "train"),
     "cluster": _run_of("training.run_contest", "cluster"),

@@ -25,7 +25,7 @@ OPTIONAL = {"unit", "goal", "floor"}
 Quick = Callable[[str, Path], Dict[str, Any]]
 MODES = {"stock", "async", "fused", "both", "deferred", "lazy", "machine", "fbgemm", "tfra"}
 MODES |= {"dynamic", "static", "mutable", "tiers"}
-MODES |= {"tuned", "1 x 1", "1 x 4"}
+MODES |= {"tuned", "1 x 1", "1 x 4", "xla", "session", "exported"}
 
 
 @pytest.fixture
@@ -189,6 +189,16 @@ def test_tuning(quick_here: Quick, tmp_path: Path) -> None:
     chosen = set(itertools.product(["threads", "capacity", "ratio_to_best_fixed"], ["tuned"]))
     assert figures(content) == settings | chosen
     assert with_goals(content) == [("ratio_to_best_fixed", ">=", 0.95)]
+
+
+@pytest.mark.slow
+def test_serving(quick_here: Quick, tmp_path: Path) -> None:
+    content = quick_here("serving", tmp_path)
+    check_form("serving", content)
+    modes = {record["mode"] for record in content["records"]}
+    assert modes == {"stock", "xla", "session", "exported"}
+    assert ("p50_over_stock", ">=", 4.0) in with_goals(content)
+    assert all("floor" in r for r in content["records"] if r["figure"] == "latency_p50_ms")
 
 
 @pytest.mark.slow

@@ -1,0 +1,1 @@
+"""How long a request takes, of models as they are exported, stock and with fused lookups."""

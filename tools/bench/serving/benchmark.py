@@ -1,0 +1,219 @@
+"""Requests of 1, 32 and 512 rows by one client and by two: how long they take, and how many.
+
+    stock      TensorFlow, with the exported graph
+    xla        the same, compiled by XLA where it can
+    session    the same graph in graph_opt.Session, with fuse_inference
+    exported   the graph that graph_opt.export_fused wrote, in TensorFlow's session
+
+All are open in one process and take turns; a client is a thread that sends one request after
+another. Figures:
+
+    latency_p50_ms, latency_p99_ms   of a request
+    rows_per_s                       of all clients
+    p50_over_stock, rows_over_stock  how many times as fast as stock, in each round
+
+The floor of a latency has the rows of tables at the speed of memory, plus the dense layers alone on
+rows that are fed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Sequence
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from tools.bench.adam.traffic import MemoryCopy
+from tools.bench.process_outcome import PartFailed, nothing_of, outcome_of_process, with_figures
+from tools.bench.records import Goal, Outcome, Record, from_runs
+from tools.bench.serving.models import FULL, MODELS, QUICK, Arrays, Served, export
+from tools.bench.turns import in_turns, ratios, seconds_per_call
+
+LIMIT_SECONDS = 900.0
+ROWS = (1, 32, 512)
+CLIENTS = (1, 2)
+_FLOAT_BYTES = 4
+_XLA_FLAGS = "--tf_xla_cpu_global_jit"  # XLA leaves CPUs alone without it
+
+P50_GOALS = {("wide", 1): Goal(">=", 4.0), ("dlrm", 1): Goal(">=", 1.5)}
+RATE_GOALS = {("wide", 512): Goal(">=", 3.0)}
+
+Call = Callable[[], Any]
+
+
+class Effort(NamedTuple):
+    """How long is measured: rounds, and the seconds of a turn."""
+
+    rounds: int
+    seconds: float
+
+
+class Turn(NamedTuple):
+    """What clients saw in a turn: seconds of each request, and rows a second of all."""
+
+    latencies: Sequence[float]
+    rows_per_s: float
+
+
+def run(quick: bool = False) -> Outcome:
+    """Measures all models; `quick` tries one of them."""
+    outcome = Outcome(())
+    for name in list(MODELS)[:1] if quick else MODELS:
+        try:
+            outcome += outcome_of_process(measure, [name, quick], LIMIT_SECONDS)
+        except PartFailed as error:
+            outcome += nothing_of((name, "exported", {}), ["p50_over_stock"], error)
+    return with_figures(outcome)
+
+
+def measure(name: str, quick: bool) -> Outcome:
+    """Measures one model in all modes."""
+    os.environ["TF_XLA_FLAGS"] = _XLA_FLAGS
+    sizes, effort = (QUICK, Effort(2, 0.0)) if quick else (FULL, Effort(5, 0.8))
+    records: List[Record] = []
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        served = export(name, sizes, Path(folder) / "model")
+        sessions = {
+            mode: stack.enter_context(opened)
+            for mode, opened in _sessions(Path(folder), quick).items()
+        }
+        whole = MODELS[name].request(sizes)
+        bandwidth = MemoryCopy().bytes_per_s(0.02 if quick else 1.0)
+        for rows in ROWS:
+            request = {key: array[:rows] for key, array in whole.items()}
+            calls = {mode: _call(session, request) for mode, session in sessions.items()}
+            floor = _floor(sessions["stock"], served, request, bandwidth, quick)
+            for clients in CLIENTS:
+                turns = in_turns(
+                    {
+                        mode: functools.partial(_turn, call, clients, rows, effort.seconds)
+                        for mode, call in calls.items()
+                    },
+                    effort.rounds,
+                    swaps=True,
+                )
+                records.extend(_records(name, rows, clients, turns, floor))
+    return Outcome(tuple(records))
+
+
+class _Open(NamedTuple):
+    session: Any
+    signature: Any
+
+
+def _sessions(folder: Path, quick: bool) -> Dict[str, Any]:
+    import graph_opt
+
+    model, fused = str(folder / "model"), str(folder / "served")
+    exported = graph_opt.export_fused(model, fused)
+    graph_opt.load_op_library()
+    compiled = tf.ConfigProto()
+    compiled.graph_options.optimizer_options.global_jit_level = tf.OptimizerOptions.ON_1
+    grouped = graph_opt.ConfigProto()
+    options = grouped.graph_options.optimizer_options
+    options.do_group_embedding = True
+    options.group_embedding_options.fuse_inference = True
+    opened = {
+        "stock": _open(tf.Session, None, ["serve"], model),
+        "xla": _open(tf.Session, compiled, ["serve"], model),
+        "session": _open(graph_opt.Session, grouped, ["serve"], model),
+        "exported": _open(tf.Session, None, list(exported.fused_tags), fused),
+    }
+    return opened
+
+
+@contextlib.contextmanager
+def _open(make: Any, config: Any, tags: List[str], folder: str) -> Iterator[_Open]:
+    graph = tf.Graph()
+    with make(graph=graph, config=config) as session:
+        meta_graph = tf.saved_model.loader.load(session, tags, folder)
+        yield _Open(session, meta_graph.signature_def["serving_default"])
+
+
+def _call(opened: _Open, request: Arrays) -> Call:
+    """Sends a request as a server does: without looking up tensors by name each time."""
+    names = sorted(request)
+    graph = opened.session.graph
+    feeds = [graph.get_tensor_by_name(opened.signature.inputs[name].name) for name in names]
+    scores = graph.get_tensor_by_name(opened.signature.outputs["scores"].name)
+    send = opened.session.make_callable([scores], feeds)
+    return functools.partial(send, *[request[name] for name in names])
+
+
+def _turn(call: Call, clients: int, rows: int, seconds: float) -> Turn:
+    call()
+    latencies: List[float] = []
+    started = time.perf_counter()
+    end = started + seconds
+
+    def send() -> None:
+        taken: List[float] = []
+        while not taken or time.perf_counter() < end:
+            before = time.perf_counter()
+            call()
+            taken.append(time.perf_counter() - before)
+        latencies.extend(taken)
+
+    threads = [threading.Thread(target=send) for _ in range(clients - 1)]
+    for thread in threads:
+        thread.start()
+    send()
+    for thread in threads:
+        thread.join()
+    return Turn(latencies, len(latencies) * rows / (time.perf_counter() - started))
+
+
+def _floor(opened: _Open, served: Served, request: Arrays, bandwidth: float, quick: bool) -> float:
+    """Seconds of the dense layers on rows that are fed, and of reading the rows from memory."""
+    rows = len(next(iter(request.values())))
+    graph = opened.session.graph
+    looked_up = graph.get_tensor_by_name(served.rows.name)
+    scores = graph.get_tensor_by_name(served.scores.name)
+    others = {
+        graph.get_tensor_by_name(opened.signature.inputs[name].name): value
+        for name, value in request.items()
+    }
+    values = opened.session.run(looked_up, others)
+    dense = opened.session.make_callable([scores], [looked_up, *others])
+    call = functools.partial(dense, values, *others.values())
+    seconds = seconds_per_call(call, 0.0 if quick else 0.5, burn_in=5)
+    return seconds + rows * served.rows_per_request * served.width * _FLOAT_BYTES / bandwidth
+
+
+def _records(
+    name: str, rows: int, clients: int, turns: Dict[str, List[Turn]], floor: float
+) -> Iterator[Record]:
+    params = {"rows": rows, "clients": clients}
+    medians = {mode: [_percentile(turn, 50) for turn in taken] for mode, taken in turns.items()}
+    rates = {mode: [turn.rows_per_s for turn in taken] for mode, taken in turns.items()}
+    for mode, taken in turns.items():
+        record = functools.partial(from_runs, workload=name, mode=mode, params=params)
+        yield record("latency_p50_ms", runs=medians[mode], unit="ms", floor=1e3 * floor)
+        tails = [_percentile(turn, 99) for turn in taken]
+        yield record("latency_p99_ms", runs=tails, unit="ms")
+        yield record("rows_per_s", runs=rates[mode], unit="1/s")
+        if mode == "stock":
+            continue
+        has_goals = mode == "exported" and clients == 1
+        yield record(
+            "p50_over_stock",
+            runs=ratios(medians["stock"], medians[mode]),
+            goal=P50_GOALS.get((name, rows)) if has_goals else None,
+        )
+        yield record(
+            "rows_over_stock",
+            runs=ratios(rates[mode], rates["stock"]),
+            goal=RATE_GOALS.get((name, rows)) if has_goals else None,
+        )
+
+
+def _percentile(turn: Turn, percent: float) -> float:
+    """In milliseconds."""
+    return 1e3 * float(np.percentile(turn.latencies, percent))
