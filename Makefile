@@ -65,7 +65,7 @@ endif
 NATIVE_SOURCES := $(shell find ops_src -type f -not -path '*/__pycache__/*')
 CLANG_FORMATTED := $(shell find ops_src tests tools -name '*.cc' -o -name '*.h' -o -name '*.cu')
 # What every release of TensorFlow is tested with: what knows graphs, and what knows sessions.
-RELEASE_TESTS := $(addprefix tests/,graph rules passes session runtime export embedding releases)
+RELEASE_TESTS := $(addprefix tests/,graph rules passes session runtime export embedding releases serving)
 COMPILED_TESTS := $(shell grep -l compiled_once -r tests --include='test_*.py')
 
 .PHONY: help setup demo demo-horovod test test-release test-releases test-slow test-all browser cross lint format bench figures peers gpu-check soak fuzz docs horovod wheel wheel-check lock clean

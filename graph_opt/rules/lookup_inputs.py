@@ -2,6 +2,7 @@
 
     layout     positions                dense_shape    written by
     sparse     indices [K, rank]        [rank]         safe_embedding_lookup_sparse
+    bags                                               the same, of dense ids [B, k]
     segments   rows [K], ascending                     embedding_lookup_sparse
     dense                                              embedding_lookup, gather
 
@@ -20,12 +21,14 @@ from graph_opt.compat.op_definitions import dtype_name
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.rules import lookup as apis
+from graph_opt.rules.dense_bags import dense_bags
 from graph_opt.rules.dynamic_lookups import Insert, insert_of
 from graph_opt.rules.lookup import OR_NAN, Lookup, Table
 from graph_opt.rules.match.surroundings import enclosing_control_flow
 from graph_opt.rules.match.table import read_nodes
 
 SPARSE = "sparse"
+BAGS = "bags"
 SEGMENTS = "segments"
 DENSE = "dense"
 TABLE_DTYPES = (
@@ -48,10 +51,11 @@ class LookupInputs:
     """The inputs of one op that looks up, combines and fills as the lookup does.
 
     Attributes:
-      layout: `sparse`, `segments` or `dense`.
-      ids: [K]; dense: any static rank of at least 1, each id giving one row of the result.
+      layout: `sparse`, `bags`, `segments` or `dense`.
+      ids: [K]; bags: [B, k], each row of which is combined; dense: any static rank of at least 1,
+        each id giving one row of the result.
       positions: sparse: the SparseTensor's indices [K, rank], int64; segments: the row of each id
-        [K], int32 or int64; dense: None.
+        [K], int32 or int64; bags and dense: None.
       dense_shape: Shape of sparse ids, int64 [rank]; else None.
       weights: [K] of float32, or None.
       combiner: `sum`, `mean` or `sqrtn`; `sum` if rows are not combined. With `OR_NAN` at its end,
@@ -101,7 +105,8 @@ def lookup_inputs(view: GraphView, lookup: Lookup) -> LookupInputs:
     _require_shards(lookup)
     _require_same_dtype(view, lookup)
     _require_pattern(lookup)
-    inputs = dataclasses.replace(_read(lookup), insert=insert_of(view, lookup))
+    inputs = _of_dense_ids(view, lookup, _read(lookup))
+    inputs = dataclasses.replace(inputs, insert=insert_of(view, lookup))
     _require_ids(view, inputs)
     _require_rank(view, lookup, inputs)
     reads = [name for gather in lookup.gathers for name in read_nodes(view, gather)]
@@ -129,6 +134,17 @@ def _read(lookup: Lookup) -> LookupInputs:
         default_id=lookup.default_id,
         partition_strategy=strategy,
     )
+
+
+def _of_dense_ids(view: GraphView, lookup: Lookup, inputs: LookupInputs) -> LookupInputs:
+    """The same inputs without a SparseTensor, where one is made of dense ids."""
+    is_plain = inputs.layout == SPARSE and inputs.weights is None
+    if not is_plain or lookup.tables[0].is_dynamic:
+        return inputs
+    ids = dense_bags(view, lookup)
+    if ids is None:
+        return inputs
+    return dataclasses.replace(inputs, layout=BAGS, ids=ids, positions=None, dense_shape=None)
 
 
 def _require_pattern(lookup: Lookup) -> None:

@@ -20,6 +20,7 @@ from graph_opt.passes.fusion.group_tables import (
     tables_of,
 )
 from graph_opt.passes.node_writer import NodeWriter, tensor_of
+from graph_opt.rules.lookup_inputs import BAGS, DENSE
 
 _INT64 = tf.int64.as_datatype_enum
 # Marks every op of a fused group, as opposed to one that the model calls itself.
@@ -315,7 +316,7 @@ def _fills(candidate: Candidate) -> bool:
 
 
 def _op_layout(candidate: Candidate) -> str:
-    return "dense" if candidate.inputs.layout == "dense" else "sparse"
+    return "dense" if candidate.inputs.layout in (BAGS, DENSE) else "sparse"
 
 
 def _static(shape: Shape, axis: int) -> int:
