@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, List
+import functools
+import inspect
+from typing import Any, Dict, List
 
 import pytest
 
@@ -31,17 +33,9 @@ def keras_optimizers() -> Any:
     return getattr(optimizers, "legacy", optimizers)
 
 
-# Tests of what TensorFlow 1 lacks or does otherwise, by the reason. After "::" comes the beginning
-# of a test's name, perhaps with parameters.
-_NOT_WITH_VERSION_1 = {
-    "has no fast shape of sparse lookups": [
-        "rules/gradients/test_rows.py::test_a_dense_gradient_of_a_table_is_refused",
-        "rules/lookups/test_embedding_lookup_sparse.py::test_fast_and_classic_shapes_are_one_api[fast]",
-        "rules/lookups/test_embedding_lookup_sparse.py::test_the_fast_shape_without_unique",
-        "rules/lookups/test_functions.py::test_a_fast_sparse_lookup_in_a_function_is_refused",
-        "passes/prefetch/test_boundary.py::test_classic_safe_lookup_ships_ids",
-        "passes/prefetch/test_boundary.py::test_fast_safe_lookup_ships_raw_ids",
-    ],
+# Tests of what some releases lack or do otherwise, by the reason. After "::" comes the beginning of
+# a test's name, perhaps with parameters.
+_WITH_VERSION_1: Dict[str, List[str]] = {
     "looks up float32 in tables of low precision, which is refused": [
         "rules/gradients/test_rows.py::test_tables_of_low_precision",
         "rules/lookups/test_embedding_lookup_sparse.py::test_rows_of_low_precision_end_with",
@@ -50,9 +44,6 @@ _NOT_WITH_VERSION_1 = {
         "passes/fusion/test_plan.py::test_only_on_servers_do_all_rows_of_an_op_have_one_type",
     ],
     "writes graphs that end in other nodes": [
-        "rules/lookups/test_gather.py::test_a_bare_gather_ends_at_itself[True]",
-        "rules/lookups/test_gather.py::test_the_users_identities_are_not_part_of_the_lookup",
-        "rules/lookups/test_marked.py::test_a_marked_tensor_names_the_tables_read_upstream[True]",
         "passes/fusion/test_compact_gradients.py::test_what_scales_all_rows_scales_those_that_occur",
         "passes/micro_batches/test_classify.py::test_numbers_are_drawn_once_for_the_whole_batch",
         "passes/pipeline/test_pipeline_dense.py::test_gradients_go_to_a_stage_that_updates_and",
@@ -68,15 +59,11 @@ _NOT_WITH_VERSION_1 = {
     "has one API, its own tf.contrib, and all names in place": [
         "session/test_installation.py::test_names_are_found_in_every_spelling_of_the_v1_api",
         "session/test_installation.py::test_estimators_are_imported_by_scripts_that_use_them",
-        "session/test_moved_names.py::test_what_is_in_its_place_stays_and_the_rest_goes",
         "session/test_moved_names.py::test_modules_of_the_api_are_those_that_have_the_names",
         "session/test_monitored.py::test_signatures_are_tensorflows",
     ],
     "tells the parts of a table as one weight": [
         "embedding/test_column_scope.py::test_a_layer_of_coalesced_columns_has_their_parts",
-    ],
-    "keeps no static shape of a sparse tensor that is put together again": [
-        "runtime/test_staged.py::test_sparse_and_ragged_tensors_come_back_as_such",
     ],
     "tells kernels no session, so that sessions of one graph share its buffers on a server": [
         "session/test_sessions_on_one_server.py::test_each_takes_its_own_batches[1]",
@@ -85,20 +72,73 @@ _NOT_WITH_VERSION_1 = {
 }
 
 
+_WITHOUT_FAST_LOOKUPS = {
+    "has no fast shape of sparse lookups": [
+        "rules/gradients/test_rows.py::test_a_dense_gradient_of_a_table_is_refused",
+        "rules/lookups/test_embedding_lookup_sparse.py::test_fast_and_classic_shapes_are_one_api[fast]",
+        "rules/lookups/test_embedding_lookup_sparse.py::test_the_fast_shape_without_unique",
+        "rules/lookups/test_functions.py::test_a_fast_sparse_lookup_in_a_function_is_refused",
+        "passes/prefetch/test_boundary.py::test_classic_safe_lookup_ships_ids",
+        "passes/prefetch/test_boundary.py::test_fast_safe_lookup_ships_raw_ids",
+    ],
+}
+
+_WITH_IDENTITIES = {
+    "ends lookups of rows in an identity": [
+        "rules/lookups/test_gather.py::test_a_bare_gather_ends_at_itself[True]",
+        "rules/lookups/test_gather.py::test_the_users_identities_are_not_part_of_the_lookup",
+        "rules/lookups/test_marked.py::test_a_marked_tensor_names_the_tables_read_upstream[True]",
+    ],
+}
+
+_WITHOUT_SPARSE_SHAPES = {
+    "keeps no static shape of a sparse tensor that is put together again": [
+        "runtime/test_staged.py::test_sparse_and_ragged_tensors_come_back_as_such",
+    ],
+}
+
+
+def _gathers_end_in_identities() -> bool:
+    with tf.Graph().as_default():
+        table = tf.get_variable("table", [4, 2], use_resource=True)
+        return tf.gather(table, [0]).op.type == "Identity"
+
+
+def _sparse_tensors_keep_their_shape() -> bool:
+    with tf.Graph().as_default():
+        sparse = tf.sparse.from_dense([[0, 1]])
+        parts = [tf.placeholder(part.dtype) for part in tf.nest.flatten(sparse, True)]
+        return tf.nest.pack_sequence_as(sparse, parts, True).shape.is_fully_defined()
+
+
+@functools.lru_cache(maxsize=None)
+def _reasons() -> Dict[str, List[str]]:
+    """What this release lacks, and the tests of it."""
+    found: Dict[str, List[str]] = {}
+    if IS_VERSION_1:
+        found.update(_WITH_VERSION_1)
+    if "allow_fast_lookup" not in inspect.signature(tf.nn.embedding_lookup_sparse).parameters:
+        found.update(_WITHOUT_FAST_LOOKUPS)
+    if _gathers_end_in_identities():
+        found.update(_WITH_IDENTITIES)
+    if not _sparse_tensors_keep_their_shape():
+        found.update(_WITHOUT_SPARSE_SHAPES)
+    return found
+
+
 def reason_to_skip(test: str) -> str:
     """Why a test does not run with this release; "" if it does.
 
     Args:
       test: Its id, such as `tests/rules/test_find.py::test_names_do_not_matter`.
     """
-    if not IS_VERSION_1:
-        return ""
-    for reason, names in _NOT_WITH_VERSION_1.items():
+    for reason, names in _reasons().items():
         if test.startswith(tuple("tests/" + name for name in names)):
             return "{} {}".format(_RELEASE, reason)
     return ""
 
 
 def named_tests() -> List[str]:
-    """The beginnings of ids in the table."""
-    return ["tests/" + name for names in _NOT_WITH_VERSION_1.values() for name in names]
+    """The beginnings of ids in the tables."""
+    tables = (_WITH_VERSION_1, _WITHOUT_FAST_LOOKUPS, _WITH_IDENTITIES, _WITHOUT_SPARSE_SHAPES)
+    return ["tests/" + name for table in tables for names in table.values() for name in names]

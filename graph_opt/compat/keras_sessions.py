@@ -69,12 +69,16 @@ def _function(stock: Any) -> Any:
     return function
 
 
-# Keras 2 is a part of TensorFlow 1. Beside later releases it is a package, of another name where
-# TensorFlow has Keras 3.
+# Keras 2 is a part of TensorFlow 1. Beside later releases it is a package, whose modules moved into
+# `src` with 2.13, and of another name where TensorFlow has Keras 3.
 _TRAINING = (
     ["tensorflow.python.keras.engine.training"]
     if IS_VERSION_1
-    else ["keras.src.engine.training_v1", "tf_keras.src.engine.training_v1"]
+    else [
+        "keras.engine.training_v1",
+        "keras.src.engine.training_v1",
+        "tf_keras.src.engine.training_v1",
+    ]
 )
 
 KERAS_SESSIONS = (

@@ -86,9 +86,9 @@ def _is_missing(module: str) -> bool:
         return True
 
 
-# Modules of TensorFlow 1.15 that are others in TensorFlow 2.15, less those that are in place. `from
-# package import name` asks for the name below the package that it got, `trackable` for
-# `training.tracking`.
+# Modules of TensorFlow 1.15 that are others in TensorFlow 2.15, less those that are in place, and
+# those whose successors are not. `from package import name` asks for the name below the package
+# that it got, `trackable` for `training.tracking`.
 MOVED_MODULES: Mapping[str, str] = {
     _ROOT + old: _ROOT + new
     for old, new in (
@@ -104,7 +104,7 @@ MOVED_MODULES: Mapping[str, str] = {
         ("training.tracking.util", "checkpoint.checkpoint"),
         ("training.tracking", "trackable"),
     )
-    if _is_missing(_ROOT + old)
+    if _is_missing(_ROOT + old) and not _is_missing(_ROOT + new)
 }
 
 

@@ -21,11 +21,11 @@ class SlowlyGrowingGraph(tf.Graph):
         self.exports = 0
         self.exported_twice = threading.Event()
 
-    def _add_op(self, operation: Any) -> Any:
+    def _add_op(self, *arguments: Any) -> Any:
         if self.slow:
             self.half_added.set()
             assert self.exported_twice.wait(TIMEOUT)
-        return super()._add_op(operation)
+        return super()._add_op(*arguments)
 
     def _as_graph_def(self, *arguments: Any, **named: Any) -> Any:
         self.exports += 1

@@ -35,6 +35,7 @@ def outcome_of_step(step: Callable[[], Any]) -> Any:
         operation = "" if error.op is None else error.op.name
         text = "\n".join(line for line in str(error).split("\n") if "File " not in line)
         text = text.partition("Original stack trace")[0]
+        text = re.sub(r"Detected at node(.|\n)*\nNode: ", "Node: ", text)  # Has the trace in 2.12.
         text = re.sub(r"(Dataset:|<lambda>_)\d+", r"\1", text)  # Some count all of a process.
         return Failure(type(error).__name__, error.error_code, text, operation)
 

@@ -1,13 +1,15 @@
-"""Runs benchmarks: `python -m tools.bench [--quick] [--output FOLDER] [NAME...]`.
+"""Runs benchmarks: `python -m tools.bench [--quick] [--busy] [--output FOLDER] [NAME...]`.
 
 Without names all of them run, each in a process of its own, so that none inherits another's
-threads and memory, and one that fails leaves the others' figures.
+threads and memory, and one that fails leaves the others' figures. A run of all that was stopped
+continues: what the same code has measured on the same machine is not measured again.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib
+import json
 import subprocess
 import sys
 import time
@@ -17,6 +19,9 @@ from typing import Callable, Dict, Optional, Sequence
 import tensorflow.compat.v1 as tf
 
 from tools.bench import charts, records
+from tools.bench.foreign_load import BusyMachineError, watched
+from tools.bench.machine import machine
+from tools.bench.source import source
 
 
 def _run_of(module: str, *arguments: str) -> Callable[[bool], records.Outcome]:
@@ -61,6 +66,11 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(BENCHES))
     parser.add_argument("--quick", action="store_true", help="tiny sizes: only tries that it works")
+    parser.add_argument(
+        "--busy",
+        action="store_true",
+        help="keep figures of rounds beside which other processes used the machine",
+    )
     parser.add_argument("--output", type=Path, default=OUTPUT, help="folder of the JSON files")
     options = parser.parse_args(arguments)
     unknown = [name for name in options.names if name not in BENCHES]
@@ -71,29 +81,40 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
             )
         )
     tf.logging.set_verbosity(tf.logging.ERROR)  # every TF1 name is deprecated: that is known here
-    names = options.names or list(BENCHES)
-    if len(names) == 1:
-        measure(names[0], options.quick, options.output)
+    if len(options.names) == 1:
+        try:
+            measure(options.names[0], options.quick, options.output, options.busy)
+        except BusyMachineError as error:
+            print("error: {}".format(error), file=sys.stderr)
+            return 1
         return 0
-    failed = [name for name in names if not _run_separately(name, options.quick, options.output)]
+    names = options.names or [
+        name for name in BENCHES if options.quick or not is_measured(name, options.output)
+    ]
+    failed = [name for name in names if not _run_separately(name, options)]
     if failed:
         print("failed: {}".format(", ".join(failed)), file=sys.stderr)
     return 1 if failed else 0
 
 
-def measure(name: str, quick: bool, output: Path) -> records.Outcome:
+def measure(name: str, quick: bool, output: Path, busy: bool = False) -> records.Outcome:
     """Runs one benchmark here, prints its table and writes its file.
 
     Args:
         name: one of `BENCHES`.
         quick: tiny sizes; the figures mean nothing.
         output: folder of the JSON file, made if missing.
+        busy: whether figures count although other processes used the machine.
+
+    Raises:
+        BusyMachineError: they did, and in every attempt at a round.
     """
     print("==> {}{}".format(name, " (quick: these figures mean nothing)" if quick else ""))
-    started = time.monotonic()
-    outcome = BENCHES[name](quick)
+    started, code = time.monotonic(), source()
+    with watched(refuses=not (quick or busy)) as rounds:
+        outcome = BENCHES[name](quick)
     path = output / "{}.json".format(name)
-    records.write(path, name, outcome)
+    records.write(path, name, outcome, rounds, {**code, "quick": True} if quick else code)
     print(records.table(outcome))
     for written in [path, *charts.write(name, outcome, output)]:
         print("==> {}".format(written))
@@ -101,10 +122,21 @@ def measure(name: str, quick: bool, output: Path) -> records.Outcome:
     return outcome
 
 
-def _run_separately(name: str, quick: bool, output: Path) -> bool:
-    command = [sys.executable, "-m", "tools.bench", name, "--output", str(output)]
-    if quick:
-        command.append("--quick")
+def is_measured(name: str, output: Path) -> bool:
+    """Whether there are figures of this code on this machine; says so if there are."""
+    path = output / "{}.json".format(name)
+    if not path.exists():
+        return False
+    found = json.loads(path.read_text(encoding="utf-8"))
+    if found.get("source", {}) != source() or found["machine"] != machine():
+        return False
+    print("==> {}: {} is of this code and machine; remove it to measure again".format(name, path))
+    return True
+
+
+def _run_separately(name: str, options: argparse.Namespace) -> bool:
+    command = [sys.executable, "-m", "tools.bench", name, "--output", str(options.output)]
+    command += [flag for flag in ("--quick", "--busy") if vars(options)[flag[2:]]]
     try:
         return subprocess.run(command, timeout=LIMIT_SECONDS, check=False).returncode == 0
     except subprocess.TimeoutExpired:

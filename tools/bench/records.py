@@ -6,7 +6,8 @@
                   "goal": {"op": ">=", "value": 1.3}}, ...],
      "absent": [{"figure": "...", "workload": "...", "mode": "...", "params": {}, "reason": "..."}]}
 
-`absent`, like all that a record does not have, is left out where there is nothing.
+`absent`, like all that a record does not have, is left out where there is nothing. `source` says
+what code was measured, and `foreign_load` what other processes used around each round, in cores.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import statistics
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
+from tools.bench.foreign_load import RoundLoad
 from tools.bench.machine import machine
 
 _COMPARISONS: Dict[str, Callable[[float, float], bool]] = {
@@ -167,10 +169,28 @@ def read(path: Path) -> Outcome:
     return Outcome.from_dict(json.loads(path.read_text(encoding="utf-8")))
 
 
-def write(path: Path, bench: str, outcome: Outcome) -> None:
-    """Writes the JSON file of a benchmark, making its folder if need be."""
+def write(
+    path: Path,
+    bench: str,
+    outcome: Outcome,
+    rounds: Sequence[RoundLoad] = (),
+    source: Optional[Dict[str, Any]] = None,
+) -> None:
+    """Writes the JSON file of a benchmark, making its folder if need be.
+
+    Args:
+        path: of the file.
+        bench: its name.
+        outcome: what it found.
+        rounds: what others used of the machine around each round.
+        source: what `source.source()` says of the code that was measured.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    content = {"bench": bench, "machine": machine(), **outcome.to_dict()}
+    content: Dict[str, Any] = {"bench": bench, "machine": machine(), **outcome.to_dict()}
+    if rounds:
+        content["foreign_load"] = [each._asdict() for each in rounds]
+    if source:
+        content["source"] = source
     path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 

@@ -15,6 +15,7 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Seq
 
 import numpy as np
 
+from tools.bench.foreign_load import ATTEMPTS, quiet_round
 from tools.bench.training.contenders import Contender, Turn, Turns
 
 Measured = TypeVar("Measured")
@@ -63,8 +64,10 @@ def in_turns(
     warm_up: int = 1,
     swaps: bool = False,
     before_turn: BeforeTurn = lambda label, round_: None,
+    agreed: Callable[[int], int] = int,
+    attempts: int = ATTEMPTS,
 ) -> Dict[str, List[Measured]]:
-    """Calls each contestant once in each round.
+    """Calls each contestant once in each round, again if other processes used the machine.
 
     Args:
         contestants: label to a function that measures it once.
@@ -72,24 +75,37 @@ def in_turns(
         warm_up: rounds before them whose results are dropped.
         swaps: whether every other round is in the opposite order.
         before_turn: told the label and the number of the round before each call.
+        agreed: what all processes that take part make of a number of one of them.
+        attempts: how often a round may run until no other process uses the machine.
 
     Returns:
         label to what its measured rounds returned.
+
+    Raises:
+        BusyMachineError: where `foreign_load.watched` refuses figures of a busy machine, no attempt
+            at a round was quiet.
 
     Example:
         >>> in_turns({"stock": stock.steps_per_s, "async": ours.steps_per_s}, rounds=5)
     """
     if rounds < 1:
         raise ValueError("need at least one round, got {}".format(rounds))
-    results: Dict[str, List[Measured]] = {label: [] for label in contestants}
-    for number in range(-warm_up, rounds):
+
+    def measured(number: int) -> Dict[str, Measured]:
         labels = list(contestants)
+        found = {}
         for label in reversed(labels) if swaps and number % 2 else labels:
             before_turn(label, number)
-            measured = contestants[label]()
-            if number >= 0:
-                results[label].append(measured)
-    return results
+            found[label] = contestants[label]()
+        return found
+
+    for number in range(-warm_up, 0):
+        measured(number)
+    taken = [
+        quiet_round(functools.partial(measured, number), agreed, attempts)
+        for number in range(rounds)
+    ]
+    return {label: [found[label] for found in taken] for label in contestants}
 
 
 def run_in_turns(
@@ -132,7 +148,7 @@ def run_in_timed_turns(
         contenders: open contenders.
         schedule: how often and how long.
         before_turn: told the contender's name and the round before each turn, -1 in the warm-up.
-        agreed: what all processes make of the number of steps that one would take.
+        agreed: what all processes that take part make of a number of one of them.
         rest: called after each turn.
 
     Returns:
@@ -146,7 +162,7 @@ def run_in_timed_turns(
         turns[contender.name] = functools.partial(
             _turn, contender, steps, steps // _SETTLING_SHARE, rest
         )
-    return in_turns(turns, schedule.rounds, warm_up=0, swaps=True, before_turn=before_turn)
+    return in_turns(turns, schedule.rounds, 0, True, before_turn, agreed)
 
 
 def _turn(

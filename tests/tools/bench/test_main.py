@@ -12,7 +12,10 @@ import pytest
 
 from graph_opt.compat import tf
 from tools.bench import __main__ as command
+from tools.bench import records
 from tools.bench.process_outcome import outcome_of_process
+from tools.bench.records import Outcome
+from tools.bench.source import source
 from tools.bench.training.contests import CONTESTS, Scenario
 from tools.bench.training.scenario import measure
 
@@ -42,7 +45,7 @@ def quick_here() -> Iterator[Quick]:
 def check_form(name: str, content: Dict[str, Any]) -> None:
     """The keys of the file and of its records, and that each value is the median of its runs."""
     assert content["bench"] == name
-    assert set(content) <= {"bench", "machine", "records", "absent"}
+    assert set(content) <= {"bench", "machine", "records", "absent", "foreign_load", "source"}
     for record in content["records"]:
         assert NEEDED <= set(record) <= NEEDED | OPTIONAL
         assert record["mode"] in MODES
@@ -264,3 +267,14 @@ def test_an_unknown_name_is_told_the_names_there_are(capsys: pytest.CaptureFixtu
     said = capsys.readouterr().err
     names = ", ".join(command.BENCHES)
     assert "no benchmark is called bufer; there are {}".format(names) in said
+
+
+def test_what_the_same_code_has_measured_is_not_measured_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "BENCHES", {"async": command.BENCHES["async"]})
+    records.write(tmp_path / "async.json", "async", Outcome(()), [], {"commit": "another"})
+    assert not command.is_measured("async", tmp_path)
+    records.write(tmp_path / "async.json", "async", Outcome(()), [], source())
+    assert command.main(["--output", str(tmp_path)]) == 0
+    assert "async.json is of this code and machine" in capsys.readouterr().out

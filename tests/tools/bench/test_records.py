@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from tools.bench import records
+from tools.bench.foreign_load import RoundLoad
 from tools.bench.records import Absent, Goal, Outcome, Record, from_runs
+from tools.bench.source import source
 
 RATIO = from_runs(
     "ratio_to_stock", "wide", "async", {"batch": 512}, [1.5, 1.25, 1.75], goal=Goal(">=", 1.3)
@@ -58,6 +60,15 @@ def test_the_file_names_bench_and_machine(tmp_path: Path) -> None:
     assert content["bench"] == "async"
     assert set(content["machine"]) == {"cores", "cpu", "memory_gib", "tensorflow"}
     assert content["machine"]["cores"] >= 1
+
+
+def test_the_file_tells_what_was_measured_and_who_else_used_the_machine(tmp_path: Path) -> None:
+    path = tmp_path / "async.json"
+    records.write(path, "async", Outcome((RATIO,)), [RoundLoad(0.5, 0.0, 2)], source())
+    content = json.loads(path.read_text(encoding="utf-8"))
+    assert content["foreign_load"] == [{"before": 0.5, "during": 0.0, "attempts": 2}]
+    assert content.get("source", {}) == source()
+    assert records.read(path) == Outcome((RATIO,))
 
 
 def test_the_table_shows_goals_and_says_what_is_absent() -> None:

@@ -16,6 +16,7 @@ from typing import Any, Callable, Dict, List
 
 import tqdm
 
+from tools.bench import foreign_load
 from tools.bench.cluster.processes import ProcessEnded
 from tools.bench.collectives.settings import Setting
 
@@ -82,10 +83,12 @@ def found_by_ranks(
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
             process.wait()
-    return [
+    found = [
         json.loads((folder / "rank_{}.json".format(rank)).read_text(encoding="utf-8"))
         for rank in range(ranks)
     ]
+    foreign_load.add(found[0]["foreign_load"])
+    return found
 
 
 def measured_by_ranks(setting: Setting, title: str, ranks: int = RANKS) -> List[Dict[str, Any]]:

@@ -34,6 +34,7 @@ from tools.bench.collectives.traffic import (
     counters,
     traffic,
 )
+from tools.bench.foreign_load import watched
 from tools.bench.training.contenders import Contender, open_trainer
 from tools.bench.training.contenders import Setting as TrainerSetting
 from tools.bench.training.sessions import STOCK
@@ -54,7 +55,9 @@ def main(folder: Path) -> None:
     hvd.init()
     sok.init()
     setting, keep_weights = pickle.loads((folder / SETTING).read_bytes())
-    found = _measure(setting, folder if keep_weights else None)
+    with watched(refuses=False) as rounds:
+        found = _measure(setting, folder if keep_weights else None)
+    found["foreign_load"] = rounds
     path = folder / "rank_{}.json".format(hvd.rank())
     path.write_text(json.dumps(found), encoding="utf-8")
 

@@ -166,6 +166,7 @@ def _trained(script: str, commands: Commands, effort: Effort, folder: Path) -> F
                 for mode, training in trainings.items()
             },
             effort.rounds,
+            attempts=1,  # a script has as many steps as its rounds
         )
         said = {mode: training.finish() for mode, training in trainings.items()}
     areas = {mode: float(printed["AUC"]) for mode, printed in said.items() if "AUC" in printed}
