@@ -70,6 +70,7 @@ _BY_NAME: Tuple[Tuple[VariableUse, str], ...] = (
     (_U.NONE, "(Queue|Reader|Barrier|Stack|TensorArray|LookupTable)[A-Z].*|InitializeTable.*"),
     (_U.NONE, "(Resource|Sparse|)Accumulator[A-Z].*|Collective[A-Z].*|Rpc[A-Z].*"),
     (_U.NONE, "(Is)?BoostedTrees[A-Z].*|Stateful[A-Z].*|Rng[A-Z].*"),
+    (_U.NONE, "(Initialize|Serialize)TRTResource"),
     (_U.NONE, "(Write|Create|Close|Flush)[A-Za-z]*Summary.*|.*SummaryWriter|ImportEvent"),
     (_U.CHANGES_ROWS, "ScatterAddNdim"),
     # Of TensorFlow 1's forests and tables of Bigtable.
