@@ -33,6 +33,9 @@ def _registered_in_version_1(op: str) -> Optional[Any]:
     return _compiled_ops().get(op) if found is None else found
 
 
+# Whether the ops of a library are found once it is loaded, or only once it has Python functions.
+KNOWS_LOADED_OPS = hasattr(op_def_registry, "get")
+
 _registered: Callable[[str], Optional[Any]] = getattr(
     op_def_registry, "get", _registered_in_version_1
 )

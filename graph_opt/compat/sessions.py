@@ -16,6 +16,7 @@ from tensorflow.python.client import session as session_module
 from tensorflow.python.training import monitored_session
 
 from graph_opt.compat import tf
+from graph_opt.compat.c_functions import c_api
 from graph_opt.compat.collection import outside_collection
 from graph_opt.compat.left_behind import LeftBehind
 from graph_opt.compat.partial_runs import feed_tensors
@@ -142,11 +143,12 @@ class SteppedSession:
         return base.run(fetches, feed_dict, self.step_options(options), run_metadata)
 
     def _extend_graph(self) -> None:
-        base: Any = super()
+        session = _as_session(self)
         while True:
-            with _as_session(self).graph._session_run_lock():
+            with session._graph._session_run_lock():
                 if self.knows_graph():
-                    base._extend_graph()
+                    # What the base does, which would take the lock a second time in each step.
+                    c_api.ExtendSession(session._session)
                     return
             self.learn_graph()
 
@@ -186,7 +188,8 @@ class SteppedSession:
         }
         given = fetch_list, target_list, feeds
         more = self.more_feeds(given, is_partial)
-        fed.update({key_of(tensor): value for tensor, value in more.items()})
+        if more:
+            fed.update({key_of(tensor): value for tensor, value in more.items()})
         base: Any = super()
 
         def run(fetches: Elements, targets: Elements, fed: Any) -> List[Any]:
@@ -196,8 +199,14 @@ class SteppedSession:
             )
             return results
 
-        with self._noticing_end(given, is_partial):
+        # Written out, as a block of `_noticing_end` takes longer than most of what it surrounds.
+        try:
+            self.fail_early(given, is_partial)
             results = self.run_step(given, (fetches, targets, fed), run, is_partial)
+        except BaseException as error:
+            self.step_ended(error, given, is_partial)
+            raise
+        self.step_ended(None, given, is_partial)
         return self.fetched_values(fetch_list, results)
 
     def run_alone(self, operation: Any) -> None:

@@ -17,7 +17,7 @@ from graph_opt.cost.unknown import SizeUnknown
 from graph_opt.graph.collection import collection_paused
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView
-from graph_opt.ops.library import load_library
+from graph_opt.ops.library import register_ops
 from graph_opt.reporting.cost import CostPlan, Rates, StepCost, UnknownCost
 from graph_opt.reporting.report import Report
 from graph_opt.rules import find_lookups
@@ -43,7 +43,7 @@ def cost_plan(
       >>> plan.before.calls
       109
     """
-    load_library()
+    register_ops()
     with collection_paused():
         return _planned(planned, assumptions, rates)
 

@@ -8,7 +8,7 @@ from graph_opt.compat import tf
 from graph_opt.compat.savers import read_meta_graph, stock_import_meta_graph
 from graph_opt.export.original_nodes import bring_back_originals
 from graph_opt.export.users_graph import export_users_graph
-from graph_opt.ops.library import load_library
+from graph_opt.ops.library import register_ops
 
 
 def import_meta_graph(
@@ -46,7 +46,7 @@ def import_meta_graph(
     meta = read_meta_graph(meta_graph_or_file)
     is_ours = bring_back_originals(meta.graph_def)
     if is_ours:
-        load_library()
+        register_ops()
         del meta.meta_info_def.stripped_op_list.op[:]  # of the graph that was exported
     saver = stock_import_meta_graph(meta, clear_devices, import_scope, **kwargs)
     if is_ours:

@@ -42,4 +42,4 @@ def add_reader(reader: ReadAhead) -> None:
 
 def readers_of(graph: Any) -> Tuple[ReadAhead, ...]:
     """The queues that a graph reads ahead."""
-    return tuple(_readers.get(graph, ()))
+    return tuple(_readers.get(graph, ())) if _readers else ()

@@ -8,7 +8,7 @@ from graph_opt.compat import tf
 from graph_opt.compat.inferred_shapes import inferred_shapes
 from graph_opt.graph.view import Shape, shape_proto
 from graph_opt.inspect.known_ops import with_known_ops
-from graph_opt.ops.library import load_library
+from graph_opt.ops.library import register_ops
 
 ATTRIBUTE = "_output_shapes"
 _OUR_OPS = ("TensorBuffer", "GroupEmbedding", "ResourceGroupEmbedding")
@@ -76,7 +76,7 @@ def _inferred(graph_def: Any, names: AbstractSet[str]) -> Mapping[str, Tuple[Sha
 
 def _can_load_ops() -> bool:
     try:
-        load_library()
+        register_ops()
     except ImportError:
         return False
     return True

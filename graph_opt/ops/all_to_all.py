@@ -7,7 +7,7 @@ import functools
 from typing import Any, List, NamedTuple, Optional
 
 from graph_opt.compat import tf
-from graph_opt.ops.library import LIBRARY_PATH, load_library
+from graph_opt.ops.library import LIBRARY_PATH, load_library, register_ops
 from graph_opt.ops.message_names import GRADIENT_SUFFIX, message_name
 
 DEFAULT_TIMEOUT_SECONDS = 300.0
@@ -111,7 +111,7 @@ def differentiate_all_to_all(op: Any, *gradients: Any) -> List[Any]:
 
 @functools.lru_cache(maxsize=None)
 def _functions() -> Any:
-    load_library()
+    register_ops()
     # CDLL: steps that end here may call Python functions, so Python's lock must be free.
     functions = ctypes.CDLL(LIBRARY_PATH)
     functions.graph_opt_fail_in_process_group.argtypes = [

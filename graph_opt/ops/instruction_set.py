@@ -37,7 +37,7 @@ def instruction_set(width: int, dtype: tf.DType = tf.float32) -> str:
     if dtype not in _DTYPES:
         known = ", ".join(one.name for one in _DTYPES)
         raise ValueError("dtype is {}; need one of {}".format(dtype.name, known))
-    library.load_library()
+    library.register_ops()
     name = ctypes.CDLL(library.LIBRARY_PATH).graph_opt_instruction_set
     name.restype = ctypes.c_char_p
     return str(name(ctypes.c_int64(width), ctypes.c_int32(dtype.size)).decode())

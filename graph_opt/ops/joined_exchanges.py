@@ -7,7 +7,7 @@ import ctypes
 import functools
 from typing import Any, Iterator, Sequence
 
-from graph_opt.ops.library import LIBRARY_PATH, load_library
+from graph_opt.ops.library import LIBRARY_PATH, register_ops
 
 
 @contextlib.contextmanager
@@ -35,7 +35,7 @@ def joined(exchanges: Sequence[str]) -> Iterator[None]:
 
 @functools.lru_cache(maxsize=None)
 def _function(name: str) -> Any:
-    load_library()
+    register_ops()
     function = getattr(ctypes.CDLL(LIBRARY_PATH), name)
     function.argtypes = [ctypes.c_char_p]
     function.restype = None

@@ -8,7 +8,7 @@ import functools
 import threading
 from typing import Any, Callable, Tuple
 
-from graph_opt.ops.library import LIBRARY_PATH, load_library
+from graph_opt.ops.library import LIBRARY_PATH, register_ops
 
 
 def start_thread(
@@ -32,5 +32,5 @@ def start_thread(
 
 @functools.lru_cache(maxsize=None)
 def _prepare_end() -> None:
-    load_library()
+    register_ops()
     atexit.register(ctypes.CDLL(LIBRARY_PATH).graph_opt_hang_late_threads)

@@ -56,7 +56,7 @@ def optimizer_specs() -> Mapping[str, OptimizerSpec]:
       >>> optimizer_specs()["Momentum"].stock_ops[0].inputs
       ('table', 'accumulator', 'learning_rate', 'gradient', 'rows', 'momentum')
     """
-    library.load_library()
+    library.register_ops()
     describe = ctypes.CDLL(library.LIBRARY_PATH).graph_opt_optimizer_specs
     describe.restype = ctypes.c_char_p
     specs = [_spec(described) for described in json.loads(describe().decode("utf-8"))]

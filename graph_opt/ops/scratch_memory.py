@@ -28,7 +28,7 @@ def scratch_memory() -> Dict[str, int]:
       >>> graph_opt.scratch_memory()
       {'held_bytes': 1572864, 'idle_bytes': 1572864, 'peak_bytes': 41943040}
     """
-    library.load_library()
+    library.register_ops()
     values = [ctypes.c_int64() for _ in _NAMES]
     ctypes.CDLL(library.LIBRARY_PATH).graph_opt_scratch_memory(
         *(ctypes.byref(value) for value in values)

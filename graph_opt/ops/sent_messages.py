@@ -6,7 +6,7 @@ import ctypes
 import functools
 from typing import Any
 
-from graph_opt.ops.library import LIBRARY_PATH, load_library
+from graph_opt.ops.library import LIBRARY_PATH, register_ops
 
 PREPARE = "GroupEmbeddingPrepare"
 REQUESTS = "ExchangeRequests"
@@ -33,7 +33,7 @@ def times_sent(key: str) -> int:
 
 @functools.lru_cache(maxsize=None)
 def _function() -> Any:
-    load_library()
+    register_ops()
     function = ctypes.CDLL(LIBRARY_PATH).graph_opt_sent_messages
     function.argtypes = [ctypes.c_char_p]
     function.restype = ctypes.c_int64

@@ -83,7 +83,7 @@ def _never() -> bool:
 
 @functools.lru_cache(maxsize=None)
 def _functions() -> Any:
-    library.load_library()
+    library.register_ops()
     # PyDLL: releasing and reacquiring Python's lock would take longer than any of these calls.
     functions = ctypes.PyDLL(library.LIBRARY_PATH)
     functions.graph_opt_be_stage_thread.argtypes = [ctypes.c_int32]

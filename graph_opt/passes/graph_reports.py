@@ -24,7 +24,7 @@ from graph_opt.compat.variable_ops import UPDATES, VariableUse, is_use
 from graph_opt.config.options import SWITCHES, SessionOptions
 from graph_opt.graph.shared_views import asked_once, view_of
 from graph_opt.graph.view import GraphView, TensorRef
-from graph_opt.ops.library import load_library
+from graph_opt.ops.library import register_ops
 from graph_opt.ops.optimizers import optimizer_specs
 from graph_opt.ops.stage_spec import KIND_IO, KIND_PREFETCH, has_spec, spec_of
 from graph_opt.passes.dead_nodes import dead_nodes
@@ -70,7 +70,7 @@ def _is_prefetch(node: Any) -> bool:
 def report_of_lookups(graph_def: Any, options: SessionOptions) -> Report:
     """Reports every lookup of a graph when no option asks for anything to be done to them."""
     started = time.perf_counter()
-    load_library()
+    register_ops()
     search = find_lookups(PassState.of(graph_def).view)
     return Report(
         lookups=tuple(lookup_outcome(lookup) for lookup in search.lookups),
@@ -88,7 +88,7 @@ def report_of_rewritten(graph_def: Any) -> Report:
     are named after their op and their number in it.
     """
     started = time.perf_counter()
-    load_library()
+    register_ops()
     view = view_of(graph_def)
     search = find_lookups(view)
     idle = _idle(view, search.lookups)
@@ -116,7 +116,7 @@ def node_regions(view: GraphView) -> Dict[str, str]:
       are kept for their names while others do their work; `none` for all that no batch reaches,
       such as variables, their initializers and what saves them.
     """
-    load_library()
+    register_ops()
     rewritten = any(map(_is_of_rewrite, view.nodes.values()))
     idle = _idle(view, find_lookups(view).lookups) if rewritten else set()
     puts = stage_puts(view, KIND_PREFETCH) if rewritten else []

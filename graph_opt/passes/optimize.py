@@ -10,7 +10,7 @@ from graph_opt.config.micro_batches import BATCHES, EITHER
 from graph_opt.config.options import SessionOptions, session_options
 from graph_opt.graph.collection import collection_paused
 from graph_opt.graph.rewrite import Rewrite, apply_to_graph_def
-from graph_opt.ops.library import load_library
+from graph_opt.ops.library import register_ops
 from graph_opt.passes.fusion.compact_gradients import compact_gradients
 from graph_opt.passes.fusion.fuse_group_embedding import fuse_group_embedding
 from graph_opt.passes.micro_batches.micro_batches import micro_batches
@@ -139,7 +139,7 @@ def plan(graph_def: Any, options: SessionOptions) -> Planned:
     """Runs the passes; raises the same errors as `optimize_graph_def`."""
     if not options.ask_for_anything:
         return Planned((), UNCHANGED, Report(warnings=tuple(options.warnings)))
-    load_library()  # Our ops must be registered before their dtypes are looked up.
+    register_ops()  # Our ops must be registered before their dtypes are looked up.
     planned = _planned(graph_def, options)
     wanted = options.micro_batches
     if wanted is None or wanted.rule != EITHER or not _has_mixed_rows(planned.report):

@@ -2,13 +2,15 @@
 
 A single thread runs a step's kernels one after the other. That keeps them out of main's way, but if
 main is waiting anyway and cores are idle, a stage of many lookups finishes sooner on several
-threads. Which is faster depends on the graph and the machine, so both are tried.
+threads. Which is faster depends on the graph and the machine, so both are tried. While the second
+form is compiled, elsewhere, steps go on in the first.
 """
 
 from __future__ import annotations
 
 import statistics
 import time
+from concurrent.futures import Future
 from typing import Any, Callable, List, Optional
 
 from graph_opt.compat import tf
@@ -27,16 +29,20 @@ class AdaptiveStep:
 
     Args:
       own: Runs the step's kernels in the calling thread.
-      compile_shared: Makes the step that runs them on the session's threads.
+      compile_shared: Begins to make the step that runs them on the session's threads.
       is_awaited: Whether anyone is waiting for the step that begins now.
     """
 
     def __init__(
-        self, own: Step, compile_shared: Callable[[], Step], is_awaited: Callable[[], bool]
+        self,
+        own: Step,
+        compile_shared: Callable[[], Future[Step]],
+        is_awaited: Callable[[], bool],
     ) -> None:
         self._own = own
         self._compile_shared = compile_shared
         self._is_awaited = is_awaited
+        self._compiling: Optional[Future[Step]] = None
         self._shared: Optional[Step] = None
         self._own_seconds: List[float] = []
         self._shared_seconds: List[float] = []
@@ -50,13 +56,16 @@ class AdaptiveStep:
             self._own()
         elif self._decided and self._shared is not None:
             self._shared()
+        elif self._compiling is None:
+            self._try(self._own, self._own_seconds)
+        elif self._shared is not None:
+            self._try(self._shared, self._shared_seconds)
         else:
-            self._try()
+            self._own()
+            if self._compiling.done():
+                self._take_compiled(self._compiling)
 
-    def _try(self) -> None:
-        step, seconds = self._own, self._own_seconds
-        if self._shared is not None:
-            step, seconds = self._shared, self._shared_seconds
+    def _try(self, step: Step, seconds: List[float]) -> None:
         start = time.perf_counter()
         step()
         seconds.append(time.perf_counter() - start)
@@ -66,11 +75,14 @@ class AdaptiveStep:
     def _conclude(self) -> None:
         own = statistics.median(self._own_seconds)
         if self._shared is None and own >= _LEAST_SECONDS:
-            try:
-                self._shared = self._compile_shared()
-                return
-            except tf.errors.OpError:  # the session is ending
-                pass
+            self._compiling = self._compile_shared()
+            return
         self._decided = True
         if self._shared is None or statistics.median(self._shared_seconds) > _WORTH * own:
             self._shared = None
+
+    def _take_compiled(self, compiled: Future[Step]) -> None:
+        try:
+            self._shared = compiled.result()
+        except tf.errors.OpError:  # The session is ending.
+            self._decided = True

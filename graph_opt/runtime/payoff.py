@@ -11,7 +11,8 @@ import statistics
 import threading
 import time
 import weakref
-from typing import Any, Callable, List, NamedTuple
+from concurrent.futures import Future
+from typing import Any, Callable, List, NamedTuple, Optional
 
 from graph_opt.compat import tf
 from graph_opt.reporting.warnings_given import warn_once, warnings_about
@@ -66,6 +67,7 @@ class MeasuredStep:
         stages: int,
         compile_empty: Callable[[], Step],
         graph: Any,
+        begin_aside: Callable[[Callable[[], None]], Future[None]],
     ) -> None:
         """Measures from the first call on; called by one thread at a time.
 
@@ -75,12 +77,15 @@ class MeasuredStep:
           stages: Number of stages that each batch passes through.
           compile_empty: Makes a step of the session that does nothing.
           graph: The graph whose report gets the warning.
+          begin_aside: Has another thread call what batches need not wait for.
         """
         self._step = step
         self._workers = workers
         self._stages = stages
         self._compile_empty = compile_empty
         self._graph = weakref.ref(graph)
+        self._begin_aside = begin_aside
+        self._concluding: Optional[Future[None]] = None
         self._calls = 0
         self._cpu_seconds = 0.0
         self._since = 0.0
@@ -89,6 +94,9 @@ class MeasuredStep:
         """Runs the step."""
         if self._calls > _WARM_UP_STEPS + _MEASURED_STEPS:
             self._step(**metadata)
+            if self._concluding is not None and self._concluding.done():
+                concluded, self._concluding = self._concluding, None
+                concluded.result()
             return
         before = time.thread_time()
         self._step(**metadata)
@@ -103,11 +111,11 @@ class MeasuredStep:
         if self._calls == _WARM_UP_STEPS + _MEASURED_STEPS:
             self._calls += 1
             seconds = (time.perf_counter() - self._since) / _MEASURED_STEPS
-            self._conclude(seconds / self._workers())
+            step_seconds = seconds / self._workers()
+            if step_seconds <= _LONGEST_STEP_SECONDS:
+                self._concluding = self._begin_aside(lambda: self._conclude(step_seconds))
 
     def _conclude(self, step_seconds: float) -> None:
-        if step_seconds > _LONGEST_STEP_SECONDS:
-            return
         try:
             apart = _seconds_apart(self._compile_empty())
         except tf.errors.OpError:  # the session is ending

@@ -31,6 +31,7 @@ from graph_opt.ops.stage_thread import BufferWatch, watching
 from graph_opt.ops.tensor_buffer import decode_metrics
 from graph_opt.reporting.warnings_given import warn_once
 from graph_opt.runtime import claims, metrics
+from graph_opt.runtime.aside import Aside
 from graph_opt.runtime.outcome import Status
 from graph_opt.runtime.stage_control import BufferControl
 from graph_opt.runtime.stage_exchange import as_error
@@ -86,6 +87,7 @@ class StageRunner:
         self._coordinator = coordinator
         self._daemon = daemon
         self._control = BufferControl(self._session)
+        self._aside = Aside("graph_opt/aside")
         self._pools: Dict[str, WorkerPool] = {}
         self._pools_at_work = 0
         self._tuner: Optional[StageTuner] = None
@@ -139,7 +141,7 @@ class StageRunner:
         _stop_at_exit(self)
         for pool in self._pools.values():
             holds_batch = watch.readiness(pool.stage.name)
-            pool.start(self._fail, self._pool_ended, holds_batch, self._prepare_cancel)
+            pool.start(self._fail, self._pool_ended, holds_batch, self._first_batch_put)
         tuner.start()
         if self._coordinator is not None:
             self._start_supervisor(self._coordinator)
@@ -211,7 +213,7 @@ class StageRunner:
 
     def exhausted(self) -> List[str]:
         """Stages that have ended, and from which all batches were taken: takes from them fail."""
-        if self.running:
+        if self._pools_at_work:
             return []
         try:
             buffers = self.buffers()
@@ -239,8 +241,12 @@ class StageRunner:
                 self._control.fill_pipeline(stage)
         return watch
 
+    def _first_batch_put(self) -> None:
+        # Not before, as main waits for the first batch; and aside, as it will wait for the next.
+        priority = max(stage.spec.priority for stage in self._stages)
+        self._aside.begin(self._prepare_cancel, priority)
+
     def _prepare_cancel(self) -> None:
-        # In a prefetch thread that has just put a batch: main has one and does not wait for this.
         try:
             self._control.prepare_cancel(self._stages)
         except (tf.errors.OpError, RuntimeError) as error:
@@ -303,7 +309,7 @@ class StageRunner:
                 thread.join(max(0.0, self._join_deadline - time.monotonic()))
 
     def _tell_of_late_threads(self) -> None:
-        late = sorted({thread.name for thread in self._threads() if thread.is_alive()})
+        late = sorted({thread.name for thread in self._workers() if thread.is_alive()})
         if late and not self._process_ends and not is_closed(self._session):
             warn_once(
                 "{} still in a step that waits for its source; it ends when the session is "
@@ -351,7 +357,11 @@ class StageRunner:
 
     def _threads(self) -> List[threading.Thread]:
         tuning = [] if self._tuner is None else self._tuner.threads
-        return [thread for pool in self._pools.values() for thread in pool.threads] + tuning
+        aside = [thread for pool in self._pools.values() for thread in pool.threads_aside]
+        return self._workers() + tuning + self._aside.threads + aside
+
+    def _workers(self) -> List[threading.Thread]:
+        return [thread for pool in self._pools.values() for thread in pool.threads]
 
 
 def _stop_at_exit(runner: StageRunner) -> None:

@@ -184,6 +184,9 @@ class StageSteps:
         self._reader = FeedReader(self._feeds, fetch)
         self._places = itertools.count(first_place)
         self._drawing = threading.Lock()
+        self._compiling = (
+            threading.Lock()
+        )  # Another one: steps draw while a form of theirs is made.
         self._puts: Dict[Tuple[str, int, bool], Step] = {}
 
     def step(self, put: Put, last: LastPlace, traced: bool = False) -> Step:
@@ -219,7 +222,7 @@ class StageSteps:
 
     def _put(self, put: Put, pool: int, traced: bool) -> Step:
         key = (put.name, pool, traced)
-        with self._drawing:
+        with self._compiling:
             if key not in self._puts:
                 fed = list(self._feeds.fed) + ([self._stage.place] if put.ordered else [])
                 pipeline = self._stage.pipeline

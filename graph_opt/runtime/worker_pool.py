@@ -18,6 +18,7 @@ from graph_opt.compat import callables, tf
 from graph_opt.ops.tensor_buffer import NO_PLACE
 from graph_opt.runtime import python_spec
 from graph_opt.runtime.adaptive_step import AdaptiveStep
+from graph_opt.runtime.aside import Aside
 from graph_opt.runtime.error_text import as_in_graph
 from graph_opt.runtime.lock_step import lock_step_of
 from graph_opt.runtime.outcome import CLOSED, IGNORED, Status, outcome_of, status_of
@@ -63,6 +64,7 @@ class WorkerPool:
         self._trace = trace
         self._python_side = python_spec.recall(session.graph, stage.name)
         self._compiler = StageSteps(session, stage, first_place)
+        self._aside = Aside("graph_opt/{}/aside".format(stage.name))
         self._exchange: Optional[StageExchange] = None
         if stage.exchange is not None:
             self._exchange = StageExchange(session, stage, stage.exchange)
@@ -94,6 +96,11 @@ class WorkerPool:
     def threads(self) -> List[threading.Thread]:
         """All threads that its workers have so far."""
         return [thread for worker in self._workers for thread in worker.threads]
+
+    @property
+    def threads_aside(self) -> List[threading.Thread]:
+        """Those that have done work which batches did not wait for."""
+        return self._aside.threads
 
     def start(
         self,
@@ -170,7 +177,10 @@ class WorkerPool:
         step = self._compiler.step(put, last)
         if self._compiler.own_thread:
             shared_step = lambda: self._compiler.shared_step(put, last)  # noqa: E731
-            step = AdaptiveStep(step, shared_step, self._is_awaited)
+            compile_shared = lambda: self._aside.begin(  # noqa: E731
+                shared_step, self.stage.spec.priority
+            )
+            step = AdaptiveStep(step, compile_shared, self._is_awaited)
             if index == 0 and self.stage.spec.is_prefetch:
                 step = self._measured(step)
         loop = self._loop(put, step, last, index, name)
@@ -183,7 +193,9 @@ class WorkerPool:
     def _measured(self, step: Step) -> Step:
         stages = 1 + len(self.stage.spec.upstream)
         empty_step = lambda: self._control.empty_step(self.stage)  # noqa: E731
-        return MeasuredStep(step, lambda: self._wanted, stages, empty_step, self._session.graph)
+        return MeasuredStep(
+            step, lambda: self._wanted, stages, empty_step, self._session.graph, self._aside.begin
+        )
 
     def _loop(
         self, put: Put, step: Step, last: LastPlace, index: int, thread: str

@@ -54,7 +54,7 @@ from graph_opt.embedding.group_rows import group_embedding_lookup
 from graph_opt.embedding_variable import hash_table
 from graph_opt.embedding_variable import names as embedding_variable_names
 from graph_opt.embedding_variable.graph_keys import GRAPH_KEYS
-from graph_opt.ops.library import load_library
+from graph_opt.ops.library import register_ops
 from graph_opt.optimizers.adagrad_decay import AdagradDecayOptimizer, AdagradDecayOptimizerV2
 from graph_opt.optimizers.adam_async import AdamAsyncOptimizer
 from graph_opt.optimizers.adam_w import AdamWOptimizer
@@ -303,7 +303,7 @@ def _asks(installed: InstalledConfig) -> bool:
 
 
 def _put_names(wanted: InstalledConfig, has_deeprec: bool, has_contrib: bool) -> None:
-    load_library()
+    register_ops()
     replacements = _replacements()
     if has_deeprec:
         replacements += moved_names()

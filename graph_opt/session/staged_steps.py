@@ -54,6 +54,7 @@ class StagedSteps(RecordedSession):
         self._step_options: Optional[StepOptions] = None
         self._threads = StageThreads()
         self._steps: Dict[Tuple[int, ...], Step] = {}
+        self._some_read_weights = False  # Of the steps so far, as few sessions have such.
         self._ran, self._first_run = False, threading.Lock()
         self._reach: Optional[StageReach] = None
         self._fetch_map: Optional[FetchMap] = None
@@ -97,7 +98,7 @@ class StagedSteps(RecordedSession):
                 self.within_limit(self._prepare_stages, step, feeds, values)
             if step.trains:
                 count_step()
-            for hooks in self._hooks:
+            for hooks in self._hooks.before_steps:
                 hooks.before_step(step, self.within_limit)
         else:
             assert self._fetch_map is not None
@@ -117,10 +118,14 @@ class StagedSteps(RecordedSession):
 
     def needs_more_feeds(self, given: Given, is_partial: bool = False) -> bool:
         """Whether a step reads weights that its model takes from a stage when it trains."""
+        if not self._some_read_weights:
+            return False
         return bool(self._step_of(*given, is_partial=is_partial).pipeline.reads)
 
     def more_feeds(self, given: Given, is_partial: bool = False) -> Dict[Any, Any]:
         """The weights themselves, for a step that reads them without training."""
+        if not self._some_read_weights:
+            return {}
         reads = self._step_of(*given, is_partial=is_partial).pipeline.reads
         if not reads:
             return {}
@@ -159,7 +164,7 @@ class StagedSteps(RecordedSession):
     ) -> None:
         """Notes rows and works that are done with; starts stages that gave weights for nothing."""
         self._input.after_step(error, self._step_of, given, is_partial)
-        for hooks in self._hooks:
+        for hooks in self._hooks.after_steps:
             if hooks.matter:
                 hooks.after_step(self._step_of(*given, is_partial=is_partial), error)
         if error is not None:
@@ -246,6 +251,7 @@ class StagedSteps(RecordedSession):
             self._reach.refuse_direct_reads(reached)
         conditions = self._reach.may_take_from(reached)
         pipeline, takes = self._reach.pipelines(reached), self._reach.takes(reached)
+        self._some_read_weights = self._some_read_weights or bool(pipeline.reads)
         return Step(
             fetches=fetched,
             targets=run,

@@ -49,7 +49,6 @@ def test_missing_compiled_ops_are_one_line(
     graph = tmp_path / "graph.pb"
     write_graph(tf.get_default_graph().as_graph_def(), graph)
     monkeypatch.setattr(library, "LIBRARY_PATH", "/no/such/library.so")
-    monkeypatch.setattr(library, "_library", None)
     assert main(["inspect", str(graph)]) == 2
     error = capsys.readouterr().err
     assert "compiled ops are missing (/no/such/library.so)" in error and error.count("\n") == 1

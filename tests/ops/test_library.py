@@ -28,8 +28,20 @@ def test_importing_the_room_loads_nothing(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_ops_are_registered_without_their_functions(tmp_path: Path) -> None:
+    program = (
+        "from graph_opt.compat.op_definitions import is_registered\n"
+        "from graph_opt.ops import library\n"
+        "assert not is_registered('TensorBufferTake')\n"
+        "library.register_ops()\n"
+        "assert is_registered('TensorBufferTake')\n"
+        "assert library.load_library().tensor_buffer_take\n"
+    )
+    done = run_forked(program, tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_missing_library_says_how_to_build_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(library, "_library", None)
     monkeypatch.setattr(library, "LIBRARY_PATH", "/nowhere/libgraph_opt_ops.so")
     with pytest.raises(ImportError, match=r"/nowhere/libgraph_opt_ops.so.*pip install"):
         load_library()
@@ -40,7 +52,6 @@ def test_libraries_for_other_releases_are_named(
 ) -> None:
     for release in ("1.15", "3.0"):
         (tmp_path / "libgraph_opt_ops.tf{}.so".format(release)).touch()
-    monkeypatch.setattr(library, "_library", None)
     monkeypatch.setattr(library, "LIBRARY_PATH", str(tmp_path / "libgraph_opt_ops.tf2.0.so"))
     told = "built for TensorFlow 1.15 and 3.0, and this is TensorFlow {}".format(tf.VERSION)
     with pytest.raises(ImportError, match=re.escape(told) + ".*pip install"):
@@ -52,7 +63,6 @@ def test_a_library_for_another_tensorflow_says_so(
 ) -> None:
     damaged = tmp_path / "libgraph_opt_ops.so"
     damaged.write_bytes(b"not a library")
-    monkeypatch.setattr(library, "_library", None)
     monkeypatch.setattr(library, "LIBRARY_PATH", str(damaged))
     with pytest.raises(ImportError, match="do not load into TensorFlow"):
         load_library()

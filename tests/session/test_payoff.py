@@ -10,6 +10,7 @@ import pytest
 import graph_opt
 from graph_opt.compat import tf
 from graph_opt.reporting.warnings_given import forget_warnings, warnings_about, warnings_given
+from graph_opt.runtime.aside import Aside
 from graph_opt.runtime.payoff import MeasuredStep, Payoff
 
 STEPS = 700
@@ -60,9 +61,14 @@ def test_lookups_that_take_longer_than_running_them_ahead_costs_are_worth_it() -
 
     graph = tf.get_default_graph()
     one, empty = lambda: 1, lambda: lambda: None
-    step = MeasuredStep(busy, workers=one, stages=2, compile_empty=empty, graph=graph)
+    aside = Aside("graph_opt/test/aside")
+    step = MeasuredStep(
+        busy, workers=one, stages=2, compile_empty=empty, graph=graph, begin_aside=aside.begin
+    )
     for _ in range(STEPS):
         step()
+    for measuring in aside.threads:
+        measuring.join()
     assert warnings_about(graph) == ()
 
 

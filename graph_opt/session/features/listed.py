@@ -36,12 +36,19 @@ class SessionHooks:
 
     Args:
       session: The session.
+
+    Attributes:
+      before_steps: Those that do something before a step.
+      after_steps: Those that do something after it, while they `matter`.
     """
 
     def __init__(self, session: Any) -> None:
         self._hooks: List[Tuple[Type[Feature], StepHooks]] = [
             (feature, feature.hooks(session)) for feature in FEATURES if feature.hooks is not None
         ]
+        hooks = list(self)
+        self.before_steps = [one for one in hooks if _does(one, "before_step")]
+        self.after_steps = [one for one in hooks if _does(one, "after_step")]
 
     def __iter__(self) -> Iterator[StepHooks]:
         return (hooks for _, hooks in self._hooks)
@@ -50,3 +57,7 @@ class SessionHooks:
         """Called when the session's graph has been rewritten, or has grown."""
         for feature, hooks in self._hooks:
             hooks.learn_graph(name_map.part(feature.part_type))
+
+
+def _does(hooks: StepHooks, name: str) -> bool:
+    return getattr(type(hooks), name) is not getattr(StepHooks, name)
