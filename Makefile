@@ -64,8 +64,8 @@ IN_SHARE := --splits $(lastword $(subst /, ,$(SHARE))) --group $(firstword $(sub
 endif
 NATIVE_SOURCES := $(shell find ops_src -type f -not -path '*/__pycache__/*')
 CLANG_FORMATTED := $(shell find ops_src tests tools -name '*.cc' -o -name '*.h' -o -name '*.cu')
-# What every release of TensorFlow is tested with: what knows graphs, and what knows sessions.
-RELEASE_TESTS := $(addprefix tests/,graph rules passes session runtime export embedding releases)
+# What every release of TensorFlow is tested with: what knows graphs, what knows sessions, and all examples.
+RELEASE_TESTS := $(addprefix tests/,graph rules passes session runtime export embedding releases examples)
 COMPILED_TESTS := $(shell grep -l compiled_once -r tests --include='test_*.py')
 
 .PHONY: help setup demo demo-horovod test test-release test-releases test-slow test-all browser cross lint format bench figures peers gpu-check soak fuzz docs horovod wheel wheel-check lock clean
@@ -90,7 +90,7 @@ test: $(VENV)/.$(if $(filter tests,$(TESTS)),tests-compiled,built) ## Run the qu
 test-release: export TF_CPP_MIN_LOG_LEVEL ?= 2
 test-release: $(VENV)/.built ## Train the demo briefly, and run what each release of TensorFlow is tested with
 	@$(RUN) -m tools.demo --rounds 3 --adam-only build/releases/$(TF)/demo.json
-	@$(PYTEST) $(PARALLEL) -m "not slow" --junit-xml build/releases/$(TF)/tests.xml $(RELEASE_TESTS)
+	@$(PYTEST) $(PARALLEL) -m "not slow or example" --junit-xml build/releases/$(TF)/tests.xml $(RELEASE_TESTS)
 
 test-releases: build/venv/.built ## Do so with all releases, and write what came of it to docs/releases.md (hours)
 	@build/venv/bin/python -m tools.releases

@@ -11,9 +11,8 @@ from graph_opt.compat.version_names import IS_VERSION_1
 
 _RELEASE = "TensorFlow " + tf.version.VERSION
 
-needs_estimators = pytest.mark.skipif(
-    not hasattr(tf, "estimator"), reason=_RELEASE + " has no Estimators"
-)
+HAS_ESTIMATORS = hasattr(tf, "estimator")
+needs_estimators = pytest.mark.skipif(not HAS_ESTIMATORS, reason=_RELEASE + " has no Estimators")
 
 
 def reshape_gradient_reads_shape() -> bool:
