@@ -93,6 +93,9 @@ _NOT_WITH_VERSION_1 = {
     "keeps no static shape of a sparse tensor that is put together again": [
         "runtime/test_staged.py::test_sparse_and_ragged_tensors_come_back_as_such",
     ],
+    "runs no eager scripts of later releases": [
+        "cli/test_horovod_run.py::test_eager_scripts_run_as_they_are",
+    ],
     "tells kernels no session, so that sessions of one graph share its buffers on a server": [
         "session/test_sessions_on_one_server.py::test_each_takes_its_own_batches[1]",
         "session/test_sessions_on_one_server.py::test_a_later_session_has_nothing_of_one",
