@@ -1,4 +1,4 @@
-"""What is told from the text of an error of a step, which each release of TensorFlow writes its way."""
+"""What is told from the text of an error, which each release of TensorFlow writes its way."""
 
 from __future__ import annotations
 
