@@ -64,11 +64,12 @@ IN_SHARE := --splits $(lastword $(subst /, ,$(SHARE))) --group $(firstword $(sub
 endif
 NATIVE_SOURCES := $(shell find ops_src -type f -not -path '*/__pycache__/*')
 CLANG_FORMATTED := $(shell find ops_src tests tools -name '*.cc' -o -name '*.h' -o -name '*.cu')
-# What every release of TensorFlow is tested with: what knows graphs, and what knows sessions.
-RELEASE_TESTS := $(addprefix tests/,graph rules passes session runtime export embedding releases serving)
+# What every release of TensorFlow is tested with: what knows graphs, what knows sessions, and all examples.
+RELEASE_TESTS := $(addprefix tests/,graph rules passes session runtime export embedding releases examples serving)
+HOROVOD_TESTS := $(shell grep -l NEEDS_HOROVOD -r tests --include='test_*.py')
 COMPILED_TESTS := $(shell grep -l compiled_once -r tests --include='test_*.py')
 
-.PHONY: help setup demo demo-horovod test test-release test-releases test-slow test-all browser cross lint format bench figures peers gpu-check soak fuzz docs horovod wheel wheel-check lock clean
+.PHONY: help setup demo demo-horovod test test-release test-horovod test-releases test-slow test-all browser cross lint format bench figures peers gpu-check soak fuzz docs horovod wheel wheel-check lock clean
 help: ## List these targets
 	@sed -n 's/^\([a-z%-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 
@@ -90,7 +91,10 @@ test: $(VENV)/.$(if $(filter tests,$(TESTS)),tests-compiled,built) ## Run the qu
 test-release: export TF_CPP_MIN_LOG_LEVEL ?= 2
 test-release: $(VENV)/.built ## Train the demo briefly, and run what each release of TensorFlow is tested with
 	@$(RUN) -m tools.demo --rounds 3 --adam-only build/releases/$(TF)/demo.json
-	@$(PYTEST) $(PARALLEL) -m "not slow" --junit-xml build/releases/$(TF)/tests.xml $(RELEASE_TESTS)
+	@$(PYTEST) $(PARALLEL) -m "not slow or example" --junit-xml build/releases/$(TF)/tests.xml $(RELEASE_TESTS)
+
+test-horovod: $(VENV)/.built $(VENV)/.with-horovod ## Run the tests of ranks of Horovod, with any release of TensorFlow
+	@$(PYTEST) $(PARALLEL) -m horovod $(HOROVOD_TESTS)
 
 test-releases: build/venv/.built ## Do so with all releases, and write what came of it to docs/releases.md (hours)
 	@build/venv/bin/python -m tools.releases
@@ -207,14 +211,12 @@ $(VENV)/.tests-compiled: $(VENV)/.built $(CLANG_FORMATTED) $(COMPILED_TESTS)
 	@tools/setup/quietly.sh $(VENV)/setup.log $(PYTEST) $(PARALLEL) --setup-only -m "not slow" $(COMPILED_TESTS)
 	@touch $@
 
-$(VENV)/.with-horovod: export HOROVOD_WITH_TENSORFLOW = 1
-$(VENV)/.with-horovod: export HOROVOD_WITHOUT_PYTORCH = 1
-$(VENV)/.with-horovod: export HOROVOD_WITHOUT_MXNET = 1
-$(VENV)/.with-horovod: export HOROVOD_WITH_GLOO = 1
-$(VENV)/.with-horovod: export HOROVOD_WITHOUT_MPI = 1
-$(VENV)/.with-horovod: export MAKEFLAGS = -j4
-# Horovod 0.28.1 asks for less than CMake 4 provides; both still understand each other from 3.5 on.
-$(VENV)/.with-horovod: export CMAKE_POLICY_VERSION_MINIMUM = 3.5
+$(VENV)/.with-horovod: $(VENV)/.installed tools/setup/horovod.sh
+	@tools/setup/require_compiler.sh
+	@echo "==> $(VENV): installing Horovod, compiled for TensorFlow $(TF) (minutes the first time)"
+	@tools/setup/horovod.sh $(VENV) $(TF)
+	@touch $@
+
 $(VENV)/.with-%: $(VENV)/.installed
 	@echo "==> $(VENV): installing what $* needs"
 	@$(INSTALL) $*

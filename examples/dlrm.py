@@ -70,9 +70,11 @@ def dense_layers(inputs: tf.Tensor, sizes: Sequence[int], name: str) -> tf.Tenso
         return inputs
 
 
-def session_config(mode: str, base: Any) -> Any:
+def session_config(mode: str, filters: Sequence[str]) -> Any:
     """What asks for graph_opt: one flag to fuse the lookups, one to run them ahead of the step."""
-    config = graph_opt.ConfigProto(device_filters=getattr(base, "device_filters", ()))
+    if mode == "stock":
+        return tf.ConfigProto(device_filters=filters)
+    config = graph_opt.ConfigProto(device_filters=filters)
     options = config.graph_options.optimizer_options
     options.do_group_embedding = mode in ("fused", "both")
     options.do_async_embedding = mode in ("async", "both")
@@ -81,11 +83,13 @@ def session_config(mode: str, base: Any) -> Any:
     return config
 
 
-def train(args: argparse.Namespace, place: tf.estimator.RunConfig) -> None:
+def train(args: argparse.Namespace, place: Any) -> None:
     """Trains until `args.steps` or the end of the data; `place` is the process's in a cluster."""
+    cluster = place.cluster_spec()
     worker = "/job:{}/task:{}".format(place.task_type, place.task_id)
-    device = tf.train.replica_device_setter(worker_device=worker, cluster=place.cluster_spec)
-    slices = PARTITIONERS[args.partition](place.num_ps_replicas or 1) if args.partition else None
+    device = tf.train.replica_device_setter(worker_device=worker, cluster=cluster)
+    servers = cluster.num_tasks("ps") if cluster else 1
+    slices = PARTITIONERS[args.partition](servers) if args.partition else None
     with tf.device(device), tf.variable_scope("", partitioner=slices):
         tf.set_random_seed(1)
         features, label = read_rows(args.data, args.batch, args.epochs)
@@ -93,10 +97,11 @@ def train(args: argparse.Namespace, place: tf.estimator.RunConfig) -> None:
         step = tf.train.get_or_create_global_step()
         train_op = OPTIMIZERS[args.optimizer](args.learning_rate).minimize(loss, step)
     api = tf if args.mode == "stock" else graph_opt
-    config = place.session_config if api is tf else session_config(args.mode, place.session_config)
+    config = session_config(args.mode, ["/job:ps", worker] if cluster else [])
+    is_chief = not cluster or place.task_type == "chief"
     hooks = [tf.train.StopAtStepHook(last_step=args.steps)]
     with api.train.MonitoredTrainingSession(
-        place.master, place.is_chief, args.checkpoint_dir, hooks=hooks, config=config
+        place.master(), is_chief, args.checkpoint_dir, hooks=hooks, config=config
     ) as session:
         start = time.time()
         while not session.should_stop():
@@ -135,10 +140,10 @@ def main() -> None:
     args = parser.parse_args()
     tf.logging.set_verbosity(tf.logging.ERROR)
     tf.disable_v2_behavior()
-    place = tf.estimator.RunConfig()
-    if place.cluster_spec:
+    place = tf.distribute.cluster_resolver.TFConfigClusterResolver(rpc_layer="grpc")
+    if place.cluster_spec():
         graph_opt.load_op_library()  # a server with the ops looks up all its tables at once
-        server = tf.train.Server(place.cluster_spec, place.task_type, place.task_id)
+        server = tf.train.Server(place.cluster_spec(), place.task_type, place.task_id)
         if place.task_type == "ps":
             server.join()
     with tempfile.TemporaryDirectory() as folder:

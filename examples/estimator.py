@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 import tempfile
 from typing import Any, Dict, List, Tuple
 
@@ -135,6 +136,8 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--folder", help="of the checkpoints, which all tasks of a cluster see")
     args = parser.parse_args()
+    if not hasattr(tf, "estimator"):
+        sys.exit("Estimators ended with TensorFlow 2.15; this is " + tf.version.VERSION)
     tf.logging.set_verbosity(tf.logging.ERROR)
     tf.disable_v2_behavior()
     with tempfile.TemporaryDirectory() as folder:

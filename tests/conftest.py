@@ -54,6 +54,7 @@ COMPILED_FROM = tuple(
     for folder in ("ops_src/**", "tests/**", "tools/gpu_check")
     for suffix in ("cc", "cu", "h")
 ) + ("tests/ops/compiled_functors.py", "tests/tools/test_*_check.py")
+HAS_HOROVOD = importlib.util.find_spec("horovod") is not None
 THREAD_END_SECONDS = 120.0
 # TensorFlow keeps the writers of event files, with their threads, for the rest of the process.
 THREADS_OF_TENSORFLOW = ("EventLoggerThread",)
@@ -99,9 +100,11 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(items: List[pytest.Item]) -> None:
-    """Skips what the release of TensorFlow does not have."""
+    """Skips what the release of TensorFlow does not have, or this environment."""
     for item in items:
         reason = reason_to_skip(item.nodeid)
+        if item.get_closest_marker("horovod") and not HAS_HOROVOD:
+            reason = "Horovod is not installed: make horovod"
         if reason:
             item.add_marker(pytest.mark.skip(reason=reason))
 

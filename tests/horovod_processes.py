@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-NEEDS_HOROVOD = pytest.mark.skipif(
-    importlib.util.find_spec("horovod") is None, reason="Horovod is not installed: make horovod"
-)
+NEEDS_HOROVOD = pytest.mark.horovod  # `make test-horovod` runs these with any TensorFlow
 _REPOSITORY = Path(__file__).resolve().parents[1]
 
 

@@ -13,9 +13,8 @@ from graph_opt.compat.version_names import IS_VERSION_1
 
 _RELEASE = "TensorFlow " + tf.version.VERSION
 
-needs_estimators = pytest.mark.skipif(
-    not hasattr(tf, "estimator"), reason=_RELEASE + " has no Estimators"
-)
+HAS_ESTIMATORS = hasattr(tf, "estimator")
+needs_estimators = pytest.mark.skipif(not HAS_ESTIMATORS, reason=_RELEASE + " has no Estimators")
 
 
 def reshape_gradient_reads_shape() -> bool:
@@ -64,6 +63,9 @@ _WITH_VERSION_1: Dict[str, List[str]] = {
     ],
     "tells the parts of a table as one weight": [
         "embedding/test_column_scope.py::test_a_layer_of_coalesced_columns_has_their_parts",
+    ],
+    "runs no eager scripts of later releases": [
+        "cli/test_horovod_run.py::test_eager_scripts_run_as_they_are",
     ],
     "tells kernels no session, so that sessions of one graph share its buffers on a server": [
         "session/test_sessions_on_one_server.py::test_each_takes_its_own_batches[1]",

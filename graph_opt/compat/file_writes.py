@@ -28,11 +28,19 @@ def tell_of_writes(tell: Dict[str, Callable[[str], Any]]) -> None:
       tell: Called with a path of which `entry` (of its folder), `contents` or the whole `tree` is
         about to change.
     """
-    from tensorflow.python.lib.io import _pywrap_file_io
-
+    module = _compiled_functions()
     for name, (places, kind) in _PATHS.items():
-        compiled = getattr(_pywrap_file_io, name)
-        setattr(_pywrap_file_io, name, _told(compiled, places, tell[kind]))
+        made = "Create" + name  # WritableFile of TensorFlow 1, which has the class as well
+        called = made if hasattr(module, made) else name
+        setattr(module, called, _told(getattr(module, called), places, tell[kind]))
+
+
+def _compiled_functions() -> Any:
+    from tensorflow.python.lib.io import file_io
+
+    found = getattr(file_io, "_pywrap_file_io", None)
+    # TensorFlow 1 has all its compiled functions in one module, which it imports by two names.
+    return file_io.pywrap_tensorflow if found is None else found
 
 
 def _told(compiled: Any, places: Tuple[int, ...], tell: Callable[[str], Any]) -> Any:

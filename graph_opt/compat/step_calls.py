@@ -22,6 +22,8 @@ Instead = Callable[[Any, Elements, Elements, Feeds], Optional[Elements]]
 # What TensorFlow 2.15 puts around the message of an error in a graph.
 _DEFINED_AT = re.compile(r"\AGraph execution error:.*?^Node: [^\n]*\n", re.DOTALL | re.MULTILINE)
 _NODES = re.compile(r"\n?\s*\[\[[^\]]*\]\]")
+# TensorFlow 1 says in it where the node was made, instead of around it.
+_NODE = re.compile(r"\{\{node ([^}]*)\}\}|\[\[node (\S+) \(defined at ")
 
 _around: List[Around] = []
 _instead: List[Instead] = []
@@ -65,8 +67,8 @@ def before_sessions_close(call: BeforeClosing) -> None:
 
 def failed_node(error: tf.errors.OpError) -> str:
     """Name of the node that failed, as TensorFlow's message gives it; "" if it names none."""
-    _, found, after = str(error.message).partition("{{node ")
-    return after.partition("}}")[0] if found else ""
+    found = _NODE.search(str(error.message))
+    return found.group(1) or found.group(2) if found else ""
 
 
 def own_message(error: tf.errors.OpError) -> str:

@@ -50,7 +50,7 @@ def _is_slot(variable: Any, tables: Sequence[Any]) -> bool:
     if hasattr(variable, "keyed_rows") or getattr(variable, LOCAL, False):
         return True
     return any(
-        _is_named_after(variable, table) and variable.shape == table.shape
+        _is_named_after(variable, table) and _is_as_large(variable, table)
         for table in tables
         if _graph_of(table) is _graph_of(variable)
     )
@@ -59,6 +59,12 @@ def _is_slot(variable: Any, tables: Sequence[Any]) -> bool:
 def _is_named_after(variable: Any, table: Any) -> bool:
     name, of_table = (one.name.split(":")[0] for one in (variable, table))
     return name != of_table and "/{}/".format(of_table) in "/{}/".format(name)
+
+
+def _is_as_large(variable: Any, table: Any) -> bool:
+    # Not by `==`: with TensorFlow 1, a size that is not known equals nothing.
+    shape, of_table = variable.shape, table.shape
+    return bool(shape.rank == of_table.rank and shape.as_list() == of_table.as_list())
 
 
 def _graph_of(variable: Any) -> Any:

@@ -87,7 +87,8 @@ class Saver:
         table = _checked(embedding_variable)
         mine, transport = table.keyed_rows, table.transport
         files = RawFiles(filepath, table.m_var_name, mine.width)
-        block = _rows_of_block(mine.width)
+        # As a tensor: eagerly, TensorFlow 1 gives functions nothing else.
+        block = tf.constant(_rows_of_block(mine.width), tf.int64)
         count = tf.numpy_function(files.num_rows, [], tf.int64)
         of_rank = functools.partial(files.read, transport.rank, transport.size, mine.num_keys)
 

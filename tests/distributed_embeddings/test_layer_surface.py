@@ -33,6 +33,7 @@ from tests.distributed_embeddings.layer_ranks import (
     whole_tables,
 )
 from tests.distributed_embeddings.test_custom_layers import Sum
+from tests.release_features import keras_optimizers
 
 BATCH = 8
 TABLES = [
@@ -51,7 +52,7 @@ def test_tapes_give_the_gradients_of_sessions(traced: bool) -> None:
         rank, size = transport.rank, transport.size
         with communicating_through(transport), context.eager_mode():
             layer = layer_of(CASE)
-            optimizer = tf.keras.optimizers.legacy.Adagrad(0.3, 0.1, epsilon=0.0)
+            optimizer = keras_optimizers().Adagrad(0.3, 0.1, epsilon=0.0)
 
             def step(inputs: List[Any], wanted: List[Any]) -> None:
                 with tf.GradientTape() as tape:
@@ -119,7 +120,7 @@ def test_keras_trains_and_saves_its_config() -> None:
         ]
         joined = tf.keras.layers.Concatenate()(layer(inputs))
         model = tf.keras.Model(inputs, tf.keras.layers.Dense(1)(joined))
-        model.compile(tf.keras.optimizers.legacy.SGD(0.1), "mse")
+        model.compile(keras_optimizers().SGD(0.1), "mse")
         before = [one.copy() for one in layer.get_weights()]
         model.fit(ids, np.ones([6, 1], np.float32), epochs=2, batch_size=3, verbose=0)
         after = layer.get_weights()

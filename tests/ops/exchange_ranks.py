@@ -175,6 +175,8 @@ def stock(case: ExchangeCase) -> Outcome:
             for of, one in zip(inputs, tf.gradients(loss, inputs))
         ]
         pooled, dense = session.run([pooled, dense])
+    # TensorFlow 1 divides 0 by 0 for a bag without ids that has weights.
+    pooled = [np.where(np.isnan(one), np.float32(0), one) for one in pooled]
     if case.joined:
         pooled = [np.concatenate(pooled, axis=1)]
     return Outcome(pooled, dense[: len(tables)], [one[:-1] for one in dense[len(tables) :]])

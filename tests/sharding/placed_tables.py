@@ -57,8 +57,11 @@ def looked_up(placed: Placed, transport: Transport, tables: List[List[Any]]) -> 
     lookups = []
     for place, lookup in enumerate(placed.case.lookups):
         values = sparse_of(lookup.ranks[transport.rank])
-        ids = tf.SparseTensor(values["positions"], values["ids"], values["shape"])
-        weights = ids.with_values(tf.constant(values["weights"])) if lookup.weighted else None
+        ids, factors = (
+            tf.SparseTensor(values["positions"], values[name], values["shape"])
+            for name in ("ids", "weights")
+        )
+        weights = factors if lookup.weighted else None
         table = table_of(placed.placements[lookup.table], tables[lookup.table])
         lookups.append(TableLookup(table, read_ids(place, ids, weights), lookup.combiner))
     return look_up(lookups, transport)

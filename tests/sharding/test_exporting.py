@@ -49,8 +49,9 @@ def scores_of(words: tf.Tensor, transport: Transport) -> tf.Tensor:
     )
     ids = vocabulary.lookup(words)
     bags = tf.sparse.from_dense(ids + 1)  # without words that the vocabulary does not have
-    bags = bags.with_values(bags.values - 1)
-    weights = bags.with_values(-1.0 - tf.cast(bags.values, tf.float32))
+    bags = tf.SparseTensor(bags.indices, bags.values - 1, bags.dense_shape)
+    factors = -1.0 - tf.cast(bags.values, tf.float32)
+    weights = tf.SparseTensor(bags.indices, factors, bags.dense_shape)
     items = sok.Variable(ITEMS, name="items")
     users = sok.Variable(USERS, name="users", mode="localized:{}".format(size - 1))
     pooled = sok.lookup_sparse([items, users], [bags, bags], [weights, weights], ["sum", "mean"])

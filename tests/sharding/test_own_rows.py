@@ -10,6 +10,7 @@ from graph_opt.compat import tf
 from graph_opt.sharding.own_rows import without_own_rows
 from graph_opt.sharding.transport import OneRank
 from graph_opt.sok.communication import communicating_through
+from tests.release_features import keras_optimizers
 
 
 @pytest.mark.parametrize("family", ["train", "keras"])
@@ -24,7 +25,7 @@ def test_tables_and_their_slots_are_not_broadcast(family: str) -> None:
         if family == "train":
             tf.train.AdamOptimizer().apply_gradients(pairs)
         else:
-            tf.keras.optimizers.legacy.Adam().apply_gradients(pairs)
+            keras_optimizers().Adam().apply_gradients(pairs)
         every = tf.global_variables()
         kept = without_own_rows(every)
         names = {one.op.name for one in kept}

@@ -11,6 +11,7 @@ from graph_opt.compat import tf
 from graph_opt.sharding.transport import Transport
 from graph_opt.sok.communication import communicating_through
 from tests.plain_sessions import plain_session
+from tests.release_features import keras_optimizers
 
 SLOTS, MOST_KEYS, WIDTH, ROWS = 3, 4, 5, 24
 BATCH = 6
@@ -18,7 +19,7 @@ OPTIMIZERS: Dict[str, Callable[[], Any]] = {
     "plugin_adam": lambda: sok.optimizers.Adam(0.05),
     "adam": lambda: sok.tf.keras.optimizers.Adam(0.05),
     "lazy_adam": lambda: sok.tf.keras.optimizers.LazyAdamOptimizer(0.05, epsilon=1e-7),
-    "sgd": lambda: tf.keras.optimizers.legacy.SGD(0.5),
+    "sgd": lambda: keras_optimizers().SGD(0.5),
 }
 
 
@@ -129,7 +130,7 @@ def stock(steps: int) -> Trained:
         loss = _loss(tf.reshape(padded, [-1, SLOTS, WIDTH]), dense)
         gradients = tf.gradients(loss, [table, dense])
         train = tf.group(
-            tf.keras.optimizers.legacy.Adam(0.05).apply_gradients([(gradients[0], table)]),
+            keras_optimizers().Adam(0.05).apply_gradients([(gradients[0], table)]),
             tf.train.GradientDescentOptimizer(0.1).apply_gradients([(gradients[1], dense)]),
         )
         session.run(tf.global_variables_initializer())

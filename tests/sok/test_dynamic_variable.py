@@ -16,6 +16,7 @@ from graph_opt.session.graph_records import report_of
 from graph_opt.sharding.in_process import InProcessTransport, run_ranks
 from graph_opt.sharding.transport_in_use import communicating_through
 from tests.passes import fused_models
+from tests.release_features import keras_optimizers
 
 DIM = 4
 KEYS = [5, -7, 2**40, 5, 12, 0, -1, 33]
@@ -82,7 +83,7 @@ def trained(optimizer: Callable[[], Any]) -> Callable[[Any], Any]:
     "optimizer",
     [
         pytest.param(lambda: tf.train.AdagradOptimizer(0.1), marks=pytest.mark.slow),
-        lambda: tf.keras.optimizers.legacy.Adam(0.1),
+        lambda: keras_optimizers().Adam(0.1),
     ],
     ids=["Adagrad", "legacy Adam"],
 )
@@ -103,7 +104,7 @@ def test_eager_tables_train_and_are_assigned() -> None:
     def program(transport: Any) -> Any:
         with context.eager_mode():
             table = sok.DynamicVariable(DIM, name="users", initializer="ones", var_type="hbm")
-            wrapper = sok.OptimizerWrapper(tf.keras.optimizers.legacy.SGD(0.5))
+            wrapper = sok.OptimizerWrapper(keras_optimizers().SGD(0.5))
             with tf.GradientTape() as tape:
                 loss = tf.reduce_sum(sok.lookup_sparse(table, bags_of(transport), combiners="sum"))
             wrapper.apply_gradients([(tape.gradient(loss, table), table)])

@@ -14,6 +14,7 @@ from graph_opt.compat import tf
 from graph_opt.sharding.in_process import run_ranks
 from graph_opt.sharding.transport import OneRank, Transport
 from graph_opt.sok.communication import communicating_through
+from tests.release_features import keras_optimizers
 
 SLOTS, NNZ, WIDTH, ROWS = 2, 3, 4, 10
 
@@ -87,7 +88,7 @@ def test_in_keras_functional_api_a_model_fits(eager: bool) -> None:
         assert rows.shape.as_list() == [None, SLOTS, NNZ, WIDTH]
         flat = tf.keras.layers.Reshape([SLOTS * NNZ * WIDTH])(rows)
         model = tf.keras.Model(keys, tf.keras.layers.Dense(1)(flat))
-        model.compile(tf.keras.optimizers.legacy.SGD(0.1), "mse")
+        model.compile(keras_optimizers().SGD(0.1), "mse")
         inputs = np.random.default_rng(0).integers(0, ROWS, [8, SLOTS, NNZ])
         history = model.fit(inputs, np.ones([8, 1]), epochs=5, batch_size=4, verbose=0)
         losses = history.history["loss"]

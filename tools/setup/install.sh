@@ -10,7 +10,7 @@ shift
 here=$(cd "$(dirname "$0")" && pwd)
 pins=$environment/pins.txt
 "$environment/bin/python" "$here/pins.py" "$@" >"$pins"
-# Horovod is compiled for the TensorFlow that is installed, so not in an environment of its own.
+# What has no wheel is built with what is pinned, and not with the newest of everything.
 "$here/quietly.sh" "$environment/setup.log" "$environment/bin/python" -m pip install \
   --require-hashes --no-deps --no-build-isolation --requirement "$pins"
 "$here/quietly.sh" "$environment/check.log" "$environment/bin/python" -m pip check

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Pins what graph_opt needs with a release of TensorFlow, in its newest versions, in constraints/RELEASE.txt:
-# all groups with the default release, and otherwise those that `make demo` and `make test` need.
+# all groups with the default release, and otherwise those that `make demo`, `make test` and `make horovod` need.
 #
 # usage: lock.sh ENVIRONMENT RELEASE DEFAULT_RELEASE      ENVIRONMENT is that of the default release
 set -euo pipefail
@@ -16,7 +16,7 @@ if [ "$release" = "$default" ]; then
   chosen=(--fork-strategy requires-python)
   also='s/^tensorflow-cpu/tensorflow/p' # for GPUs
 else
-  groups=(build demo test)
+  groups=(build demo test horovod)
   chosen=()
   also=
 fi
