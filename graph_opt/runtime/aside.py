@@ -11,7 +11,6 @@ from concurrent.futures import Future
 from typing import Any, Callable, List
 
 from graph_opt.ops.late_threads import start_thread
-from graph_opt.runtime import thread_priority
 
 Work = Callable[[], Any]
 
@@ -23,7 +22,7 @@ class Aside:
       name: Name of the threads.
 
     Example:
-      >>> compiled = Aside("graph_opt/staged/aside").begin(compile_step, priority=5)
+      >>> compiled = Aside("graph_opt/staged/aside").begin(compile_step)
       >>> compiled.done() and compiled.result()
       False
     """
@@ -37,25 +36,19 @@ class Aside:
         """The threads that it has needed so far."""
         return list(self._threads)
 
-    def begin(self, work: Work, priority: int = 0) -> Future[Any]:
-        """Calls a function in a new thread.
+    def begin(self, work: Work) -> Future[Any]:
+        """Calls a function in a new thread; the future gets what it returns or raises.
 
-        Args:
-          work: The function.
-          priority: An argument of `thread_priority.lower`, for work that is to take no core from
-            main; 0 for the priority of the calling thread.
-
-        Returns:
-          A future that gets what the function returns or raises.
+        The thread has the priority of the calling one. A lower one would get no core on a busy
+        machine, and hold locks that main waits for: those of TensorFlow's compilation, and those
+        that ending a stage takes.
         """
         future: Future[Any] = Future()
-        self._threads.append(start_thread(_do, (work, priority, future), self._name))
+        self._threads.append(start_thread(_do, (work, future), self._name))
         return future
 
 
-def _do(work: Work, priority: int, future: Future[Any]) -> None:
-    if priority > 0:
-        thread_priority.lower(priority)  # If that is refused, the stage's workers say so.
+def _do(work: Work, future: Future[Any]) -> None:
     try:
         future.set_result(work())
     except BaseException as error:  # It is whoever asks for the result that is told.

@@ -243,8 +243,7 @@ class StageRunner:
 
     def _first_batch_put(self) -> None:
         # Not before, as main waits for the first batch; and aside, as it will wait for the next.
-        priority = max(stage.spec.priority for stage in self._stages)
-        self._aside.begin(self._prepare_cancel, priority)
+        self._aside.begin(self._prepare_cancel)
 
     def _prepare_cancel(self) -> None:
         try:

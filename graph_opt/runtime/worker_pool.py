@@ -177,9 +177,7 @@ class WorkerPool:
         step = self._compiler.step(put, last)
         if self._compiler.own_thread:
             shared_step = lambda: self._compiler.shared_step(put, last)  # noqa: E731
-            compile_shared = lambda: self._aside.begin(  # noqa: E731
-                shared_step, self.stage.spec.priority
-            )
+            compile_shared = lambda: self._aside.begin(shared_step)  # noqa: E731
             step = AdaptiveStep(step, compile_shared, self._is_awaited)
             if index == 0 and self.stage.spec.is_prefetch:
                 step = self._measured(step)

@@ -39,6 +39,7 @@ def _run_of(module: str, *arguments: str) -> Callable[[bool], records.Outcome]:
 BENCHES: Dict[str, Callable[[bool], records.Outcome]] = {
     "buffer": _run_of("buffer"),
     "stock_trap": _run_of("stock_trap"),
+    "overhead": _run_of("overhead.benchmark"),
     "staleness": _run_of("staleness"),
     "pass": _run_of("pass_growth"),
     "group_lookup": _run_of("group_lookup"),

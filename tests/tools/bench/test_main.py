@@ -25,6 +25,7 @@ OPTIONAL = {"unit", "goal", "floor"}
 Quick = Callable[[str, Path], Dict[str, Any]]
 MODES = {"stock", "async", "fused", "both", "deferred", "lazy", "machine", "fbgemm", "tfra"}
 MODES |= {"dynamic", "static", "mutable", "tiers"}
+MODES |= {"none"}
 MODES |= {"tuned", "1 x 1", "1 x 4", "xla", "session", "exported"}
 
 
@@ -92,6 +93,15 @@ def test_stock_trap(quick_here: Quick, tmp_path: Path) -> None:
     table = size["async"]["goal"]["value"]
     # Not a matter of speed: the trap is there, and graph_opt is not in it.
     assert size["stock"]["value"] > table > size["async"]["value"]
+
+
+@pytest.mark.slow
+def test_overhead(quick_here: Quick, tmp_path: Path) -> None:
+    content = quick_here("overhead", tmp_path)
+    check_form("overhead", content)
+    assert {("added_cpu_s", mode) for mode in ("async", "fused", "both")} <= figures(content)
+    assert ("ratio_to_stock", "<=", 1.075) in with_goals(content)
+    assert ("longest_step_ratio", "async") in figures(content)
 
 
 @pytest.mark.slow
