@@ -179,14 +179,12 @@ class SteppedSession:
         feeds = [tensor_of(reference) for reference in feed_dict]
         values = list(feed_dict.values())
         is_partial = handle is not None
-        fetches, targets, replaced = self.prepare_step(
-            fetch_list, target_list, feeds, values, is_partial=is_partial
-        )
+        given = fetch_list, target_list, feeds
+        fetches, targets, replaced = self.prepare_step(*given, values, is_partial=is_partial)
         fed = {
             key_of(other): self.fed_value(tensor, value)
             for other, tensor, value in zip(replaced, feeds, values)
         }
-        given = fetch_list, target_list, feeds
         more = self.more_feeds(given, is_partial)
         if more:
             fed.update({key_of(tensor): value for tensor, value in more.items()})
@@ -194,10 +192,8 @@ class SteppedSession:
 
         def run(fetches: Elements, targets: Elements, fed: Any) -> List[Any]:
             arrays = {key: _as_array(key, value) for key, value in fed.items()}
-            results: List[Any] = base._do_run(
-                handle, targets, fetches, arrays, options, run_metadata
-            )
-            return results
+            found: List[Any] = base._do_run(handle, targets, fetches, arrays, options, run_metadata)
+            return found
 
         # Written out, as a block of `_noticing_end` takes longer than most of what it surrounds.
         try:
@@ -225,13 +221,12 @@ class SteppedSession:
         if feed_list is not None:
             return base.make_callable(fetches, feed_list, accept_options)
         accept_options = accept_options or self.step_options(None) is not None
-        graph = _as_session(self).graph
-        handler = session_module._FetchHandler(graph, fetches, {})
+        handler = session_module._FetchHandler(_as_session(self).graph, fetches, {})
         given: Given = (handler.fetches(), handler.targets(), [])
         elements = self.prepare_step(*given, runs_now=False)
-        if self.needs_more_feeds(given):
-            return functools.partial(_as_session(self).run, fetches)
         whole = functools.partial(_as_session(self).run, fetches)
+        if self.needs_more_feeds(given):
+            return whole
         if elements == given:
             inner = base.make_callable(fetches, None, accept_options)
             return functools.partial(self._run_prepared, given, inner, whole)
