@@ -61,6 +61,9 @@ _WITH_VERSION_1: Dict[str, List[str]] = {
         "session/test_moved_names.py::test_modules_of_the_api_are_those_that_have_the_names",
         "session/test_monitored.py::test_signatures_are_tensorflows",
     ],
+    "checks the ids of columns, and lookups wait for that": [
+        "rules/test_dense_bags.py::test_columns_make_bags",
+    ],
     "tells the parts of a table as one weight": [
         "embedding/test_column_scope.py::test_a_layer_of_coalesced_columns_has_their_parts",
     ],

@@ -32,30 +32,38 @@ def dense_bags(view: GraphView, lookup: Lookup) -> Optional[TensorRef]:
       The tensor of which each row is a bag; None if the ids are not of this form.
     """
     given = lookup.given
-    values = _before_cast(view, view.through_identity(given["ids"]))
-    indices = view.through_identity(given["indices"])
-    if view.op(values.node) != "GatherNd" or view.op(indices.node) != "Where":
+    values = _before_cast(view, _passed_on(view, given["ids"]))
+    indices, shape = (_passed_on(view, given[name]) for name in ("indices", "dense_shape"))
+    ops = (view.op(values.node), view.op(indices.node), view.op(shape.node))
+    if ops != ("GatherNd", "Where", "Shape"):
         return None
-    dense, places = (view.through_identity(tensor) for tensor in view.inputs(values.node))
+    dense, places = (_passed_on(view, tensor) for tensor in view.inputs(values.node))
     compared = view.inputs(indices.node)[0]
-    same_places = places == indices
-    if not same_places or view.op(compared.node) != "NotEqual":
+    if places != indices or view.op(compared.node) != "NotEqual":
         return None
     left, ignored = view.inputs(compared.node)
-    shape = view.through_identity(given["dense_shape"])
-    if view.op(shape.node) != "Shape" or not _is_below_0(view, ignored):
+    read = (_passed_on(view, left), _passed_on(view, view.inputs(shape.node)[0]))
+    if any(tensor != dense for tensor in read) or not _is_below_0(view, ignored):
         return None
-    read = (view.through_identity(left), view.through_identity(view.inputs(shape.node)[0]))
-    if any(tensor != dense for tensor in read) or view.dtype(dense) not in _INTEGERS:
-        return None
-    return dense if len(view.shape(dense) or ()) == _MATRIX else None
+    if any(view.controls(each.node) for each in (values, indices, compared, shape)):
+        return None  # The lookup would not wait for what they wait for.
+    is_matrix = len(view.shape(dense) or ()) == _MATRIX
+    return dense if is_matrix and view.dtype(dense) in _INTEGERS else None
+
+
+def _passed_on(view: GraphView, tensor: TensorRef) -> TensorRef:
+    """What identities pass on that wait for nothing else, such as checks of ids."""
+    while view.op(tensor.node) == "Identity" and not view.controls(tensor.node):
+        tensor = view.inputs(tensor.node)[0]
+    return tensor
 
 
 def _before_cast(view: GraphView, tensor: TensorRef) -> TensorRef:
     """What is cast to int64; the tensor itself if it is no such cast."""
-    if view.op(tensor.node) != "Cast" or view.dtype(tensor) != tf.int64.as_datatype_enum:
+    is_cast = view.op(tensor.node) == "Cast" and not view.controls(tensor.node)
+    if not is_cast or view.dtype(tensor) != tf.int64.as_datatype_enum:
         return tensor
-    return view.through_identity(view.inputs(tensor.node)[0])
+    return _passed_on(view, view.inputs(tensor.node)[0])
 
 
 def _is_below_0(view: GraphView, tensor: TensorRef) -> bool:

@@ -84,6 +84,20 @@ def of_compared_others() -> Any:
     return tf.SparseTensor(places, tf.gather_nd(ids, places), tf.shape(ids, out_type=tf.int64))
 
 
+def of_checked_values() -> Any:
+    """As the columns of TensorFlow 1 make them: an id below -1 is an error."""
+    ids = sparse_of(dense())
+    with tf.control_dependencies([tf.assert_non_negative(ids.values)]):
+        values = tf.identity(ids.values)
+    return tf.SparseTensor(ids.indices, values, ids.dense_shape)
+
+
+def of_places_that_wait() -> Any:
+    ids = dense()
+    with tf.control_dependencies([tf.no_op()]):
+        return sparse_of(ids)
+
+
 OTHERS: Dict[str, Callable[[], Any]] = {
     "an id that is not below 0 is ignored": lambda: sparse_of(dense(), ignored=0),
     "of unknown rank": lambda: sparse_of(dense(shape=None)),
@@ -92,6 +106,8 @@ OTHERS: Dict[str, Callable[[], Any]] = {
     "another shape": of_another_shape,
     "values that are changed": of_values_that_are_changed,
     "others are compared": of_compared_others,
+    "values that are checked": of_checked_values,
+    "places that wait": of_places_that_wait,
     "no dense ids": lambda: tf.sparse_placeholder(tf.int64, [None, 3]),
 }
 
