@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any, Dict, List
 
-from graph_opt.cli.exit_codes import DIFFERENT, WrongInput
+from graph_opt.cli.exit_codes import DIFFERENT
 from graph_opt.inspect.graph_files import write_text
 from graph_opt.reporting.json_documents import json_document
 from graph_opt.reporting.tables import counted, table
@@ -24,8 +24,6 @@ def handle(options: argparse.Namespace) -> int:
     Raises:
       tf.errors.OpError: The model or the file of requests is wrong.
     """
-    if len(options.script) != 1:
-        raise WrongInput("--requests goes with one folder, which graph-opt export wrote")
     folder = options.script[0]
     compared = compare_predictions(folder, requests_in(options.requests, folder))
     if options.json:

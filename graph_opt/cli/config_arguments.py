@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any, NamedTuple
 
-from graph_opt.cli.arguments import DEFAULTS
+from graph_opt.cli.shared_arguments import DEFAULTS
 from graph_opt.compat import tf
 from graph_opt.config import merge
 from graph_opt.config.options import SWITCHES, session_options

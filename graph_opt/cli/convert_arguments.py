@@ -11,12 +11,12 @@ def add_convert(commands: Any) -> None:
     """Adds the command to the parser's."""
     command = commands.add_parser(
         "convert",
-        help="bring saved tables from one format to another",
+        summary="bring saved tables from one format to another",
+        example="graph-opt convert model tables --to sok",
         description="Reads embedding tables, with the slots of their optimizer, from a checkpoint "
         "of TensorFlow, a folder of sok.dump (SparseOperationKit's format), or .npy files (those "
         "of distributed-embeddings), and writes them in another of these. Checksums are compared, "
         "and what was written is read back, before it gets its name.",
-        allow_abbrev=False,
     )
     command.add_argument(
         "sources",

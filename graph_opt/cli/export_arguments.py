@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any, Tuple
+from typing import Any
+
+from graph_opt.cli.argument_types import named_tensor
+from graph_opt.cli.shared_arguments import add_config, add_input
 
 
-def add_export(commands: Any) -> Any:
-    """Adds the command to the parser's; returns its own parser."""
+def add_export(commands: Any) -> None:
+    """Adds the command to the parser's."""
     command = commands.add_parser(
         "export",
-        help="write a SavedModel whose lookups are fused, for servers",
+        summary="write a SavedModel whose lookups are fused, for servers",
+        example="graph-opt export model -o served",
         description="Reads a SavedModel, a checkpoint or a frozen graph and writes a SavedModel "
         "with the same graph twice: as it is, under its own tags, and with fused lookups, under "
         "these and graph_opt. Both have the same signatures and share the variables. The library "
         "with the ops lies in OUT/assets.extra. Exit code: 1 if no lookup could be fused.",
-        allow_abbrev=False,
     )
     command.add_argument(
         "-o", "--output", required=True, metavar="OUT", help="folder to write; must be new"
@@ -28,12 +31,13 @@ def add_export(commands: Any) -> Any:
             flag,
             dest=variable,
             action="append",
-            type=_named_tensor,
+            type=named_tensor,
             default=[],
             metavar="NAME=TENSOR",
             help="for a checkpoint or a frozen graph: {}; may be repeated".format(text),
         )
-    return command
+    add_input(command)
+    add_config(command)
 
 
 def add_requests(command: argparse.ArgumentParser) -> None:
@@ -45,12 +49,3 @@ def add_requests(command: argparse.ArgumentParser) -> None:
         "request's inputs by name (.npz), or serialized examples (.tfrecord) for a model with one "
         "input of strings",
     )
-
-
-def _named_tensor(text: str) -> Tuple[str, str]:
-    name, equals, tensor = text.partition("=")
-    if not (name and equals and tensor):
-        raise argparse.ArgumentTypeError(
-            "{!r} is not NAME=TENSOR, such as user=user:0".format(text)
-        )
-    return name, tensor if ":" in tensor else tensor + ":0"

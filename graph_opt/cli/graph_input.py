@@ -8,7 +8,6 @@ import dataclasses
 from typing import Any, Iterator, NamedTuple, Tuple, Union
 
 from graph_opt.cli.config_arguments import checked_config
-from graph_opt.cli.exit_codes import WrongInput
 from graph_opt.cli.progress import Progress
 from graph_opt.compat import tf
 from graph_opt.config.options import session_options
@@ -135,12 +134,8 @@ def read_pair(options: argparse.Namespace) -> Tuple[Any, Any]:
     """The graphs of the file that the arguments name, and of the one to compare it with.
 
     Raises:
-      WrongInput: An option is given that says what to rewrite.
       tf.errors.OpError: A file is wrong.
     """
-    given = (options.config, options.picture, options.tensorboard, options.dot)
-    if options.settings or any(one is not None for one in given):
-        raise WrongInput("--diff compares files as they are, and goes with --json and --html only")
     first = _read_within(options, Progress(options.input))
     _refuse_counted(options.input, first)
     second = read_graph(options.diff, None, Progress(options.diff).reading, _limits(options))

@@ -7,7 +7,7 @@ import os
 import sys
 from typing import Optional, Tuple
 
-from graph_opt.cli.exit_codes import DIFFERENT, REFUSED, WrongInput
+from graph_opt.cli.exit_codes import DIFFERENT, REFUSED
 from graph_opt.cli.graph_input import OptimizedFile, graphs_kept, inspect_file, read_pair
 from graph_opt.cli.sample_batches import sample_batches, with_sample
 from graph_opt.compat import tf
@@ -36,11 +36,8 @@ def handle(options: argparse.Namespace) -> int:
     """Prints the report; returns the exit code.
 
     Raises:
-      WrongInput: Options contradict each other.
       tf.errors.OpError: A file or an option is wrong.
     """
-    if options.timeline is not None and (options.html is None or options.diff is not None):
-        raise WrongInput("--timeline is shown in a page: give --html FILE.html, and no --diff")
     if options.diff is not None:
         return _compare(options)
     steps = () if options.timeline is None else tuple(read_steps(options.timeline))
@@ -126,7 +123,6 @@ def _write_files(
 def _cost(options: argparse.Namespace, optimized: OptimizedFile) -> Optional[CostPlan]:
     """What a step costs, if it is known how large batches are."""
     if options.batch is None:
-        _refuse_without_batch(options)
         return None
     if optimized.result is not None:
         add_missing_shapes(optimized.result)
@@ -139,17 +135,6 @@ def _cost(options: argparse.Namespace, optimized: OptimizedFile) -> Optional[Cos
     except tf.errors.InvalidArgumentError as error:
         print("graph-opt: no cost of a step: {}".format(error.message), file=sys.stderr)
         return None
-
-
-def _refuse_without_batch(options: argparse.Namespace) -> None:
-    given = {
-        "--ids-per-row": options.ids_per_row,
-        "--distinct-share": options.distinct_share,
-        "--sample": options.sample,
-    }
-    for option, value in given.items():
-        if value:
-            raise WrongInput("{} is for the cost of a step: say --batch N, too".format(option))
 
 
 def _write_runs(optimized: OptimizedFile, folder: str) -> None:

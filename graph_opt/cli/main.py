@@ -2,12 +2,13 @@
 
 Exit codes: 0 success; 1 the graph was refused, with the reason, or two graphs differ (for `run`:
 the exit code of the script); 2 a file, option or argument is wrong, which one line on stderr
-explains; 130 interrupted.
+explains; 130 interrupted. Without arguments, it lists its commands, and that is success.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import io
 import os
 import sys
@@ -15,10 +16,14 @@ from typing import Callable, Optional, Sequence
 
 from graph_opt.cli.arguments import parser
 from graph_opt.cli.child_process import in_child_process
-from graph_opt.cli.early_checks import read_config, refuse_missing
+from graph_opt.cli.colours import error_line
+from graph_opt.cli.early_checks import check_early
 from graph_opt.cli.exit_codes import INTERRUPTED, REFUSED, WRONG_INPUT, WrongInput
+from graph_opt.cli.parser import commands_of
 from graph_opt.cli.tensorflow_import import stop_watching
 from graph_opt.graph.collection import uncollected_process
+
+_NO_SCRIPT = "no script given: give its path, or -m MODULE"
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
@@ -36,6 +41,9 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
       >>> main(["inspect", "graph.pbtxt", "--json"])
       0
     """
+    if not (sys.argv[1:] if arguments is None else arguments):
+        parser().print_help()
+        return 0
     options = parser().parse_args(arguments)
     stop_watching()  # This process may have been started by a script under another `run`.
     if options.command == "proxy":
@@ -72,8 +80,7 @@ def _run(options: argparse.Namespace, is_own_process: bool) -> int:
     if options.module is None and options.script[:1] == ["--"]:
         del options.script[0]
     if not (options.script or options.module):
-        text = "{}: no script given: give its path, or -m MODULE"
-        parser().error(text.format(options.command))
+        commands_of(parser())[options.command].error(_NO_SCRIPT)
     handle = _launcher(options)
     if is_own_process:  # Its threads and exit handlers may outlast the script.
         return handle(options)
@@ -121,37 +128,32 @@ def _graph_command(options: argparse.Namespace) -> int:
 
 
 def _run_graph_command(options: argparse.Namespace) -> int:
-    if options.command != "convert":
-        read_config(options)
-    for name in ("input", "diff", "requests"):
-        refuse_missing(getattr(options, name, None))
-    from graph_opt.cli import check_served, convert, export, inspect, plan, rewrite
-    from graph_opt.compat import tf
-
-    command = {
-        "inspect": inspect.handle,
-        "rewrite": rewrite.handle,
-        "plan": plan.handle,
-        "export": export.handle,
-        "check": check_served.handle,
-        "convert": convert.handle,
-    }[options.command]
+    check_early(options)
+    name = "check_served" if options.command == "check" else options.command
+    handle = importlib.import_module("graph_opt.cli." + name).handle
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # Names may be in any script.
+    code = _handled(handle, options)
+    if sys.stdout is not None:
+        sys.stdout.flush()
+    return code
+
+
+def _handled(handle: Callable[[argparse.Namespace], int], options: argparse.Namespace) -> int:
+    """Runs a command, and tells TensorFlow's errors."""
+    from graph_opt.compat import tf
+
     try:
-        code = command(options)
+        return handle(options)
     except tf.errors.FailedPreconditionError as error:
         return _fail(error.message, REFUSED)
     except tf.errors.OpError as error:
         return _fail(error.message, WRONG_INPUT)
-    if sys.stdout is not None:
-        sys.stdout.flush()
-    return code
 
 
 def _fail(message: str, code: int) -> int:
     # A name in a file must not break the line or control the terminal.
     one_line = " ".join(message.split())
     printed = "".join(one if one.isprintable() else ascii(one)[1:-1] for one in one_line)
-    print("graph-opt: " + printed, file=sys.stderr)
+    print(error_line("graph-opt: " + printed, sys.stderr), file=sys.stderr)
     return code

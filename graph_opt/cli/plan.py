@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 
-from graph_opt.cli.exit_codes import WrongInput
 from graph_opt.cli.graph_input import graphs_kept, named, shaped_file
 from graph_opt.cli.sample_batches import sample_batches, with_sample
 from graph_opt.cost.cost_plan import cost_plan
@@ -21,11 +20,8 @@ def handle(options: argparse.Namespace) -> int:
     """Prints the plan; returns the exit code.
 
     Raises:
-      WrongInput: Options contradict each other.
       tf.errors.OpError: A file or an option is wrong.
     """
-    if options.delay_ms and not options.measure:
-        raise WrongInput("--delay-ms is for the rates that --measure measures: say both")
     told = sample_batches(options)
     shaped = shaped_file(options)
     with named(options.input):

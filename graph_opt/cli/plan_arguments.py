@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import argparse
 from typing import Any
 
+from graph_opt.cli.argument_types import number_from, number_of
+from graph_opt.cli.shared_arguments import add_config, add_input, add_most_nodes
 
-def add_plan(commands: Any) -> Any:
-    """Adds the command to the parser's; returns its own parser."""
+
+def add_plan(commands: Any) -> None:
+    """Adds the command to the parser's."""
     command = commands.add_parser(
         "plan",
-        help="tell what a step of a graph file costs, before a rewrite and after",
+        summary="tell what a step of a graph file costs, before a rewrite and after",
+        example="graph-opt plan graph.pb --batch 512",
         description="Reads a graph file and counts, without running it, from shapes, devices and a "
         "batch size: ops, rows of tables that are read, calls, tensors and bytes between tasks, "
         "collectives, "
         "and the memory of variables. What nothing tells is named, with the option that would tell "
         "it, and is not counted. Parameter servers are taken to have graph_opt's ops.",
-        allow_abbrev=False,
     )
     add_batches(command)
     command.add_argument(
@@ -44,18 +46,20 @@ def add_plan(commands: Any) -> Any:
     )
     command.add_argument(
         "--delay-ms",
-        type=_delay,
+        type=number_of("a number of milliseconds, 0 or more", lambda number: number >= 0.0),
         default=0.0,
         metavar="D",
         help="for --measure: how far away parameter servers are, each way",
     )
     command.add_argument("--json", action="store_true", help="print JSON instead of tables")
-    return command
+    add_input(command)
+    add_most_nodes(command)
+    add_config(command)
 
 
 def add_batches(command: Any) -> None:
     """Adds the options that tell what batches have."""
-    command.add_argument("--batch", type=_positive, metavar="N", help="rows of a batch")
+    command.add_argument("--batch", type=number_from(1), metavar="N", help="rows of a batch")
     command.add_argument(
         "--ids-per-row",
         action="append",
@@ -78,21 +82,3 @@ def add_batches(command: Any) -> None:
         help="count ids in rows, and different ones in batches, in a file of tf.train.Example: for "
         "lookups whose features have names in the graph. Packed by gzip if it ends in .gz",
     )
-
-
-def _positive(text: str) -> int:
-    if not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError("{!r} is not a number, 1 or more".format(text))
-    return int(text)
-
-
-def _delay(text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = -1.0
-    if not 0.0 <= number < float("inf"):
-        raise argparse.ArgumentTypeError(
-            "{!r} is not a number of milliseconds, 0 or more".format(text)
-        )
-    return number

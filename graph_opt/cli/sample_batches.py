@@ -6,7 +6,6 @@ import argparse
 import dataclasses
 from typing import Iterable, Tuple
 
-from graph_opt.cli.exit_codes import WrongInput
 from graph_opt.cost.assumptions import DISTINCT_SHARE, IDS_PER_ROW, LENGTH, Assumptions, NumberFor
 from graph_opt.cost.planned_graph import PlannedGraph
 from graph_opt.cost.sampled_ids import sampled_ids
@@ -16,11 +15,8 @@ def sample_batches(options: argparse.Namespace) -> Assumptions:
     """What the arguments tell about batches.
 
     Raises:
-      WrongInput: A sample is given, but not into which batches it is cut.
       tf.errors.InvalidArgumentError: An option is neither a number nor `REGEX=NUMBER`.
     """
-    if options.sample and options.batch is None:
-        raise WrongInput("--sample counts the different ids of batches: say --batch N, too")
     return Assumptions(
         batch=options.batch,
         ids_per_row=_numbers(IDS_PER_ROW, options.ids_per_row),

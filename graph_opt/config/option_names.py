@@ -10,7 +10,7 @@ import difflib
 import importlib.machinery
 import os
 import re
-from typing import Any, Dict, FrozenSet, Iterator, List, Tuple
+from typing import Any, Dict, Iterator, List, Tuple
 
 from google.protobuf import descriptor_pb2
 
@@ -21,25 +21,32 @@ _IMPORT = re.compile(r"^from (tensorflow[\w.]*) import (\w+_pb2) ", re.MULTILINE
 _SERIALIZED = re.compile(r"AddSerializedFile\((b'.*')\)")
 _Field = descriptor_pb2.FieldDescriptorProto
 
+SWITCHED = ("true", "false", "True", "False", "t", "f", "1", "0")
+"""What the text format takes for a bool."""
 
-def option_names() -> FrozenSet[str]:
-    """Names of scalar options and lists of scalars; empty if TensorFlow's cannot be found."""
+
+def option_names() -> Dict[str, bool]:
+    """Names of scalar options and lists of scalars; empty if TensorFlow's cannot be found.
+
+    Each tells whether all options of this name are either on or off.
+    """
     try:
         stock = _stock_messages()
     except (OSError, SyntaxError, ValueError):
-        return frozenset()
-    names, seen, waiting = set(), set(), ["ConfigProto"] if stock else []
+        return {}
+    names: Dict[str, bool] = {}
+    seen, waiting = set(), ["ConfigProto"] if stock else []
     while waiting:
         message = waiting.pop()
         if message in seen:
             continue
         seen.add(message)
-        for name, nested in _fields_of(message, stock):
+        for name, nested, is_switch in _fields_of(message, stock):
             if nested:
                 waiting.append(nested)
             else:
-                names.add(name)
-    return frozenset(names)
+                names[name] = names.get(name, True) and is_switch
+    return names
 
 
 def near_matches(name: str, candidates: List[str]) -> List[str]:
@@ -57,16 +64,16 @@ def no_such_option(key: str, near: List[str]) -> str:
     return "there is no option '{}'; {}".format(key, hint)
 
 
-def _fields_of(message: str, stock: Dict[str, Any]) -> Iterator[Tuple[str, str]]:
-    """Names of fields, each with the message that it has; lists and maps of messages left out."""
+def _fields_of(message: str, stock: Dict[str, Any]) -> Iterator[Tuple[str, str, bool]]:
+    """Fields, each with the message that it has, and whether it is a bool; no lists of messages."""
     for field in stock[message].field if message in stock else ():
         if field.type != _Field.TYPE_MESSAGE:
-            yield field.name, ""
+            yield field.name, "", field.type == _Field.TYPE_BOOL
         elif field.label != _Field.LABEL_REPEATED:
-            yield field.name, field.type_name[len(".tensorflow.") :]
+            yield field.name, field.type_name[len(".tensorflow.") :], False
     for new in FIELDS:
         if new.message == message and (new.is_scalar or not new.repeated):
-            yield new.name, "" if new.is_scalar else new.kind
+            yield new.name, "" if new.is_scalar else new.kind, new.kind == "bool"
 
 
 def _stock_messages() -> Dict[str, Any]:

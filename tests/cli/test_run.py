@@ -299,7 +299,6 @@ def test_wrong_options_are_one_line_when_tensorflow_is_imported(
     (folder / "wrong.pbtxt").write_text("graph_options { optimizer_options { capacitee: 1 } }")
     cases = {
         "threads_num=two: need a whole number": ["--set", "threads_num=two"],
-        "'capacity' is not a setting: write key=value": ["--set", "capacity"],
         "wrong.pbtxt:1:37: OptimizerOptions has no": ["--config", str(folder / "wrong.pbtxt")],
     }
     for message, options in cases.items():
@@ -317,7 +316,6 @@ def test_wrong_options_are_one_line_when_tensorflow_is_imported(
         ["run"],
         ["run", "-m"],
         ["run", "--"],
-        [],
         ["rum"],
         ["run", "--tf1", "--no-tf1", "x.py"],
         ["run", "--config", "a", "--config", "b", "x.py"],
@@ -330,7 +328,8 @@ def test_wrong_usage_gives_exit_code_2(
     with pytest.raises(SystemExit) as caught:
         main(arguments)
     assert caught.value.code == 2
-    assert "usage: graph-opt" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert error.startswith("graph-opt") and error.count("\n") == 1
 
 
 @pytest.mark.parametrize("command", [[], ["run"], ["inspect"], ["rewrite"]])

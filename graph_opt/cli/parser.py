@@ -1,0 +1,213 @@
+"""The parser of `graph-opt` and of its commands: argparse, with help and errors as users want them.
+
+A usage error is one line, which names what may have been meant. Bare, the program lists its
+commands with an example of each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import os
+import re
+import shutil
+import sys
+from typing import Any, Iterator, List, Mapping, NoReturn, Sequence
+
+from graph_opt.cli.colours import COMMAND, HEADING, error_line, has_colour, painted
+
+WIDEST = 100
+_USAGE = "usage: "
+_HEADINGS = re.compile(r"^[a-z ]+:(?=\s)", re.MULTILINE)
+_NAMES = re.compile(r"(?<=^  )[-a-z][-a-z0-9]*(?=\s|,)|(?<=, )--[a-z][-a-z]*", re.MULTILINE)
+_ALIKE = 0.6
+
+
+class Parser(argparse.ArgumentParser):
+    """The parser of one command.
+
+    Args:
+      summary: What the command does, in a line for the list of commands.
+      example: A command line that does it.
+      arguments: As of argparse. A `usage` of several lines is wrapped.
+
+    Attributes:
+      summary: The same.
+      example: The same.
+    """
+
+    def __init__(self, *, summary: str = "", example: str = "", **arguments: Any) -> None:
+        if arguments.get("usage"):
+            arguments["usage"] = wrapped_usage(arguments["usage"], _columns())
+        epilog = "example: {}".format(example) if example else None
+        super().__init__(allow_abbrev=False, formatter_class=_Formatter, epilog=epilog, **arguments)
+        self.summary = summary
+        self.example = example
+        self._given: Sequence[str] = ()
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As argparse's, but what is not known is an error that says what may have been meant."""
+        self._given = sys.argv[1:] if args is None else list(args)
+        known, unknown = super().parse_known_args(self._given, namespace)
+        for argument in unknown:
+            self._refuse(argument)
+        return known, unknown
+
+    def error(self, message: str) -> NoReturn:
+        """Says in one line what is wrong with the arguments, and ends the process.
+
+        Raises:
+          SystemExit: Always, with exit code 2.
+        """
+        for (
+            flag
+        ) in self._misspelled():  # Else its value, or the flag that it stands for, is blamed.
+            message = self._no_such_flag(flag)
+        if not message.endswith(("?", "--help")):
+            message += "; see {} --help".format(self.prog)
+        line = "{}: {}".format(self.prog, message)
+        self.exit(2, error_line(line, sys.stderr) + "\n")
+
+    def print_help(self, file: Any = None) -> None:
+        """Prints the help, in colours on a terminal."""
+        stream = sys.stdout if file is None else file
+        text = self.format_help()
+        stream.write(_coloured(text) if has_colour(stream) else text)
+
+    def _misspelled(self) -> Iterator[str]:
+        """Flags that the command does not have; those of the scripts that it runs are not ours."""
+        actions = actions_of(self)
+        if any(action.nargs in (argparse.REMAINDER, argparse.PARSER) for action in actions):
+            return
+        known = {flag for action in actions for flag in action.option_strings}
+        for argument in self._given:
+            if argument == "--":
+                return
+            if argument.startswith("--") and argument.partition("=")[0] not in known:
+                yield argument
+                return
+
+    def _refuse(self, argument: str) -> NoReturn:
+        if argument.startswith("-") and argument != "-":
+            self.error(self._no_such_flag(argument))
+        self.error("'{}' is one argument too many; see {} --help".format(argument, self.prog))
+
+    def _no_such_flag(self, argument: str) -> str:
+        name = argument.partition("=")[0]
+        known = [flag for action in actions_of(self) for flag in action.option_strings]
+        near = difflib.get_close_matches(name, known, n=1, cutoff=_ALIKE)
+        return "there is no flag '{}'; {}".format(
+            name,
+            "did you mean {}?".format(near[0]) if near else "see {} --help".format(self.prog),
+        )
+
+
+class Program(Parser):
+    """The parser of the program, whose first argument names a command."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As a command's, but looks for a misspelled command first."""
+        given = sys.argv[1:] if args is None else list(args)
+        name = given[0] if given else ""
+        if name and not name.startswith("-") and name not in commands_of(self):
+            self._given = ()
+            self.error(self._no_such_command(name))
+        return super().parse_known_args(given, namespace)
+
+    def format_help(self) -> str:
+        """The commands, with an example of each."""
+        commands = commands_of(self)
+        options = {
+            ", ".join(action.option_strings): action.help or ""
+            for action in actions_of(self)
+            if action.option_strings
+        }
+        width = max(map(len, [*commands, *options])) + 2
+        lines = [_USAGE + "{} COMMAND [ARGUMENT]...".format(self.prog), "", self.description or ""]
+        lines += ["", "commands:"]
+        for name, command in commands.items():
+            lines.append("  {}{}".format(name.ljust(width), command.summary))
+            lines.append("  {}$ {}".format(" " * width, command.example))
+        lines += ["", "options:"]
+        lines += ["  {}{}".format(flags.ljust(width), help) for flags, help in options.items()]
+        lines += ["", "{} COMMAND --help lists the arguments of a command.".format(self.prog)]
+        return "\n".join(lines) + "\n"
+
+    def _no_such_command(self, name: str) -> str:
+        text = "there is no command '{}'; ".format(name)
+        near = difflib.get_close_matches(name, commands_of(self), n=1, cutoff=_ALIKE)
+        if near:
+            return text + "did you mean {}?".format(near[0])
+        if os.path.exists(name):
+            meant = "run" if name.endswith(".py") else "inspect"
+            return text + "did you mean {} {} {}?".format(self.prog, meant, name)
+        return text + "see {} --help".format(self.prog)
+
+
+def actions_of(parser: argparse.ArgumentParser) -> List[argparse.Action]:
+    """The arguments of a parser, which argparse tells only to a formatter of its help."""
+    found: List[argparse.Action] = []
+
+    class Listing(argparse.HelpFormatter):
+        def add_argument(self, action: argparse.Action) -> None:
+            found.append(action)
+
+    formatter = parser.formatter_class
+    parser.formatter_class = Listing
+    try:
+        argparse.ArgumentParser.format_help(parser)
+    finally:
+        parser.formatter_class = formatter
+    return found
+
+
+def commands_of(program: Program) -> Mapping[str, Parser]:
+    """The parser of each command, by its name."""
+    (named,) = [action.choices for action in actions_of(program) if action.dest == "command"]
+    assert isinstance(named, Mapping)
+    return named
+
+
+def wrapped_usage(usage: str, columns: int) -> str:
+    """A usage line in lines that are not wider; what is in brackets stays in one line.
+
+    Example:
+      >>> print(wrapped_usage("graph-opt run [-np N] [--config FILE] SCRIPT", 40))
+      graph-opt run [-np N] [--config FILE]
+                    SCRIPT
+    """
+    program, command, *words = usage.split()
+    lines = [" ".join([program, command])]
+    indent = " " * (len(_USAGE) + len(lines[0]))
+    for group in _groups(words):
+        taken = len(lines[-1]) + (len(_USAGE) if len(lines) == 1 else 0)
+        if taken + 1 + len(group) > columns:
+            lines.append(indent)
+        lines[-1] += " " + group
+    return "\n".join(lines)
+
+
+def _groups(words: Sequence[str]) -> Iterator[str]:
+    group: List[str] = []
+    for word in words:
+        group.append(word)
+        text = " ".join(group)
+        if sum(map(text.count, "[{")) == sum(map(text.count, "]}")):
+            yield text
+            group = []
+
+
+def _columns() -> int:
+    return min(shutil.get_terminal_size().columns, WIDEST)
+
+
+class _Formatter(argparse.HelpFormatter):
+    """Uses the width of the terminal, but no more than can be read."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=_columns() - 2)
+
+
+def _coloured(text: str) -> str:
+    text = _NAMES.sub(lambda found: painted(found.group(), COMMAND), text)
+    return _HEADINGS.sub(lambda found: painted(found.group(), HEADING), text)

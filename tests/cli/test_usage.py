@@ -1,0 +1,119 @@
+"""What `graph-opt` says of itself and of wrong arguments, as users see it."""
+
+from __future__ import annotations
+
+import shlex
+from typing import List
+
+import pytest
+
+from graph_opt.cli.arguments import parser
+from graph_opt.cli.main import main
+from graph_opt.cli.parser import WIDEST, commands_of, wrapped_usage
+
+COMMANDS = sorted(commands_of(parser()))
+
+
+def usage_error(arguments: List[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """The line that ends a command."""
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    captured = capsys.readouterr()
+    assert (caught.value.code, captured.out) == (2, "")
+    assert captured.err.count("\n") == 1
+    return captured.err.rstrip("\n")
+
+
+def test_bare_it_lists_its_commands_with_an_example_of_each(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main([]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    lines = captured.out.splitlines()
+    assert lines[0] == "usage: graph-opt COMMAND [ARGUMENT]..."
+    for name in COMMANDS:
+        (at,) = [at for at, line in enumerate(lines) if line.startswith("  {} ".format(name))]
+        assert lines[at + 1].lstrip().startswith("$ graph-opt {} ".format(name))
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_example_of_a_command_is_understood(name: str) -> None:
+    example = shlex.split(commands_of(parser())[name].example)
+    assert parser().parse_args(example[1:]).command == name
+
+
+@pytest.mark.parametrize("columns", [60, 80, 100, 300])
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_is_no_wider_than_the_terminal_nor_than_what_can_be_read(
+    name: str, columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    text = commands_of(parser())[name].format_help()
+    assert max(map(len, text.splitlines())) <= min(columns, WIDEST)
+
+
+def test_what_is_in_brackets_stays_in_one_line_of_the_usage() -> None:
+    usage = "graph-opt check [-np N | --ps N [--no-chief]] [--config FILE] {SCRIPT | -m MODULE}"
+    assert wrapped_usage(usage, 55).splitlines() == [
+        "graph-opt check [-np N | --ps N [--no-chief]]",
+        "                       [--config FILE]",
+        "                       {SCRIPT | -m MODULE}",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (
+            ["inpsect", "graph.pb"],
+            "graph-opt: there is no command 'inpsect'; did you mean inspect?",
+        ),
+        (["rnu", "train.py"], "graph-opt: there is no command 'rnu'; did you mean run?"),
+        (["xyz"], "graph-opt: there is no command 'xyz'; see graph-opt --help"),
+        (
+            [__file__],
+            "graph-opt: there is no command '{0}'; did you mean graph-opt run {0}?".format(
+                __file__
+            ),
+        ),
+        (
+            ["run", "--cofig", "a.pbtxt", "train.py"],
+            "graph-opt run: there is no flag '--cofig'; did you mean --config?",
+        ),
+        (
+            ["inspect", "--josn=1"],
+            "graph-opt inspect: there is no flag '--josn'; did you mean --json?",
+        ),
+        (
+            ["rewrite", "in.pb", "--outptu", "out.pb"],
+            "graph-opt rewrite: there is no flag '--outptu'; did you mean --output?",
+        ),
+        (
+            ["plan", "in.pb", "--zzz"],
+            "graph-opt plan: there is no flag '--zzz'; see graph-opt plan --help",
+        ),
+        (
+            ["plan", "in.pb", "too.pb"],
+            "graph-opt plan: 'too.pb' is one argument too many; see graph-opt plan --help",
+        ),
+        (
+            ["inspect"],
+            "graph-opt inspect: the following arguments are required: IN; see graph-opt inspect "
+            "--help",
+        ),
+        (
+            ["run", "--sok"],
+            "graph-opt run: no script given: give its path, or -m MODULE; see graph-opt run --help",
+        ),
+    ],
+)
+def test_wrong_usage_is_one_line_that_names_what_may_be_meant(
+    arguments: List[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert usage_error(arguments, capsys) == told
+
+
+def test_flags_of_a_script_are_its_own() -> None:
+    options = parser().parse_args(["run", "--sok", "train.py", "--cofig", "x", "--help"])
+    assert options.script == ["train.py", "--cofig", "x", "--help"]
