@@ -18,7 +18,9 @@ from graph_opt.config.schema import FIELDS
 
 _CONFIG = "tensorflow.core.protobuf.config_pb2"
 _IMPORT = re.compile(r"^from (tensorflow[\w.]*) import (\w+_pb2) ", re.MULTILINE)
-_SERIALIZED = re.compile(r"AddSerializedFile\((b'.*')\)")
+# Protobuf 3, with which TensorFlow 1 was generated, has a text in place of bytes.
+_SERIALIZED = re.compile(r"(?:AddSerializedFile\(|serialized_pb=_b\()(b?'.*')\)")
+_OF_VERSION_1 = "tensorflow_core"
 _Field = descriptor_pb2.FieldDescriptorProto
 
 SWITCHED = ("true", "false", "True", "False", "t", "f", "1", "0")
@@ -81,7 +83,9 @@ def _stock_messages() -> Dict[str, Any]:
     spec = importlib.machinery.PathFinder.find_spec("tensorflow")
     if spec is None or spec.origin is None:
         return {}
-    root = os.path.dirname(os.path.dirname(spec.origin))
+    root = os.path.dirname(spec.origin)
+    if os.path.isdir(os.path.join(os.path.dirname(root), _OF_VERSION_1)):
+        root = os.path.join(os.path.dirname(root), _OF_VERSION_1)
     messages: Dict[str, Any] = {}
     read, waiting = set(), [_CONFIG]
     while waiting:
@@ -89,7 +93,7 @@ def _stock_messages() -> Dict[str, Any]:
         if module in read:
             continue
         read.add(module)
-        with open(os.path.join(root, *module.split(".")) + ".py", encoding="utf-8") as file:
+        with open(os.path.join(root, *module.split(".")[1:]) + ".py", encoding="utf-8") as file:
             text = file.read()
         waiting.extend(".".join(names) for names in _IMPORT.findall(text))
         for message in _descriptor(text).message_type:
@@ -101,7 +105,9 @@ def _descriptor(module: str) -> Any:
     serialized = _SERIALIZED.search(module)
     if serialized is None:
         raise ValueError("a generated module without a descriptor")
-    return descriptor_pb2.FileDescriptorProto.FromString(ast.literal_eval(serialized.group(1)))
+    given = ast.literal_eval(serialized.group(1))
+    given = given.encode("latin1") if isinstance(given, str) else given
+    return descriptor_pb2.FileDescriptorProto.FromString(given)
 
 
 def _with_nested(message: Any, prefix: str) -> Iterator[Tuple[str, Any]]:
