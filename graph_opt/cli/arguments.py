@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from graph_opt.cli.completion import add_completion
 from graph_opt.cli.convert_arguments import add_convert
 from graph_opt.cli.export_arguments import add_export
 from graph_opt.cli.graph_arguments import add_inspect, add_rewrite
@@ -44,6 +45,7 @@ def parser() -> Program:
         add_plan,
         add_export,
         add_convert,
+        add_completion,
     ):
         add(commands)
     return program

@@ -17,6 +17,7 @@ from typing import Callable, Optional, Sequence
 from graph_opt.cli.arguments import parser
 from graph_opt.cli.child_process import in_child_process
 from graph_opt.cli.colours import error_line
+from graph_opt.cli.completion import completion
 from graph_opt.cli.early_checks import check_early
 from graph_opt.cli.exit_codes import INTERRUPTED, REFUSED, WRONG_INPUT, WrongInput
 from graph_opt.cli.parser import commands_of
@@ -45,6 +46,9 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         parser().print_help()
         return 0
     options = parser().parse_args(arguments)
+    if options.command == "completion":
+        print(completion(parser(), options.shell), end="")
+        return 0
     stop_watching()  # This process may have been started by a script under another `run`.
     if options.command == "proxy":
         return _proxy(options)
