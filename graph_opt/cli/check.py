@@ -8,18 +8,23 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import re
 import signal
+import sys
 import threading
 from types import FrameType
 from typing import Any, Iterator, NoReturn, Optional
 
 from graph_opt.checking.check import check
-from graph_opt.checking.verdict import EQUAL, ROUNDING, CheckResult
-from graph_opt.cli.check_runs import CheckRuns, say
+from graph_opt.checking.verdict import DIFFERENT, EQUAL, ROUNDING, CheckResult
+from graph_opt.cli.check_runs import COMMAND, CheckRuns
+from graph_opt.cli.colours import WARNING, WELL, WRONG, has_colour, painted
 from graph_opt.cli.early_checks import read_config
 from graph_opt.cli.exit_codes import INTERRUPTED, WRONG_INPUT, WrongInput
+from graph_opt.cli.messages import say_wrong
 from graph_opt.cli.script_command import given_script
 
+_VERDICT = re.compile("^verdict: .*", re.MULTILINE)
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _RANKS_AND_SERVERS = "-np is for ranks of Horovod, and --ps for servers: say one of them"
 _ONLY_ON_SERVERS = "--workers and --no-chief tell of a cluster: say --ps N, too"
@@ -35,7 +40,7 @@ def handle(options: argparse.Namespace) -> int:
             _write(options.json, "")
         runs = CheckRuns(options, given)
     except WrongInput as error:
-        say(str(error))
+        say_wrong(COMMAND, str(error))
         return WRONG_INPUT
     try:
         with _handled_by(_interrupt):
@@ -43,11 +48,11 @@ def handle(options: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         with _handled_by(signal.SIG_IGN):
             runs.end()
-        say("interrupted")
+        say_wrong(COMMAND, "interrupted")
         return INTERRUPTED
     except WrongInput as error:
         runs.end()
-        say(str(error))
+        say_wrong(COMMAND, str(error))
         return WRONG_INPUT
     runs.clean_up(keeps_logs=result.verdict not in (EQUAL, ROUNDING))
     _print(result, options.json)
@@ -78,12 +83,21 @@ def _refuse_unlike(options: argparse.Namespace) -> None:
 
 
 def _print(result: CheckResult, json_file: Optional[str]) -> None:
-    print(result, flush=True)
+    text = str(result)
+    if has_colour(sys.stdout):
+        text = coloured_verdict(text, result.verdict)
+    print(text, flush=True)
     if json_file:
         try:
             _write(json_file, result.to_json() + "\n")
         except WrongInput as error:
-            say(str(error))
+            say_wrong(COMMAND, str(error))
+
+
+def coloured_verdict(text: str, verdict: str) -> str:
+    """The text of a result with its verdict in green, red, or yellow if nothing was compared."""
+    style = {EQUAL: WELL, ROUNDING: WELL, DIFFERENT: WRONG}.get(verdict, WARNING)
+    return _VERDICT.sub(lambda found: painted(found.group(), style), text)
 
 
 def _write(path: str, text: str) -> None:

@@ -15,11 +15,13 @@ from typing import Dict, List, Optional
 from graph_opt.checking.check import CannotCheck, Wanted
 from graph_opt.checking.records import Run
 from graph_opt.cli.exit_codes import WRONG_INPUT, WrongInput
+from graph_opt.cli.messages import say
 from graph_opt.cli.own_copies import environment_of
 from graph_opt.cli.recorded_run import RecordedRun
 from graph_opt.cli.run_folders import RunFolder
 from graph_opt.launch.started_process import Output, StartedProcess, Task
 
+COMMAND = "check"
 _STDIN = "-"
 # Which tensors Horovod joins depends on time, and so does the order of sums in what it has joined.
 _OF_RANKS = {"HOROVOD_FUSION_THRESHOLD": "0"}
@@ -77,7 +79,10 @@ class CheckRuns:
         if wanted.is_first:
             self._first = folder.records
             for argument in folder.replaced:
-                say("'{}' of the arguments is a folder of its own in each run".format(argument))
+                say(
+                    COMMAND,
+                    "'{}' of the arguments is a folder of its own in each run".format(argument),
+                )
         started = time.monotonic()
         environment = self._environment(asked, folder)
         task = Task(wanted.title, command, environment, self._given, folder=folder.work)
@@ -89,7 +94,7 @@ class CheckRuns:
             raise WrongInput(text)
         ended = ", " + failure if failure else ""
         text = "{}: {} steps, {} of them train, in {:.1f} s{}"
-        say(text.format(wanted.title, len(run.steps), run.updates, run.seconds, ended))
+        say(COMMAND, text.format(wanted.title, len(run.steps), run.updates, run.seconds, ended))
         if self._options.servers and run.steps and not run.facts.on_servers:
             raise CannotCheck(_NOT_ON_SERVERS.format(" (it {})".format(failure) if failure else ""))
         for path in run.facts.checkpoints:
@@ -113,7 +118,7 @@ class CheckRuns:
             if not name.endswith(".log"):
                 shutil.rmtree(os.path.join(self._folder, name), ignore_errors=True)
         if self._count:
-            say("what the runs printed is in " + self._folder)
+            say(COMMAND, "what the runs printed is in " + self._folder)
         else:
             os.rmdir(self._folder)
 
@@ -175,8 +180,3 @@ class CheckRuns:
             **asked.environment(),
             **environment_of(folder.work),
         }
-
-
-def say(text: str) -> None:
-    """Prints one line on standard error."""
-    print("graph-opt check: " + " ".join(text.split()), file=sys.stderr, flush=True)

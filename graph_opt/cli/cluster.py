@@ -10,6 +10,7 @@ from typing import IO, Dict, List, Mapping, Optional, Sequence
 
 from graph_opt.cli.early_checks import read_config
 from graph_opt.cli.exit_codes import WRONG_INPUT, WrongInput
+from graph_opt.cli.messages import say, say_wrong
 from graph_opt.cli.proxy import proxy_before
 from graph_opt.cli.recorded_run import NOT_RECORDED
 from graph_opt.cli.report_file import TOLD
@@ -25,7 +26,6 @@ from graph_opt.launch.cluster_tasks import (
     tasks_of,
     with_addresses,
 )
-from graph_opt.launch.process_group import say
 from graph_opt.launch.progress_lines import ProgressLines
 from graph_opt.launch.started_process import Task
 from graph_opt.launch.steps_pipe import StepsPipe
@@ -40,7 +40,7 @@ def handle(options: argparse.Namespace) -> int:
         read_config(options)
         return _launch(options, given_script(options))
     except WrongInput as error:
-        say(_COMMAND, str(error))
+        say_wrong(_COMMAND, str(error))
         return WRONG_INPUT
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from typing import IO, Optional
 
 HEADING = "1"
@@ -11,7 +10,6 @@ COMMAND = "36"
 WRONG = "1;31"
 WARNING = "33"
 WELL = "32"
-_PREFIX = re.compile(r"^graph-opt[\w -]*:")
 
 
 def has_colour(stream: Optional[IO[str]]) -> bool:
@@ -32,17 +30,3 @@ def is_terminal(stream: Optional[IO[str]]) -> bool:
 def painted(text: str, style: str) -> str:
     """The text in a style, for a stream that `has_colour`."""
     return "\x1b[{}m{}\x1b[0m".format(style, text)
-
-
-def error_line(line: str, stream: Optional[IO[str]]) -> str:
-    """A line `graph-opt: what is wrong`, with its beginning in red if the stream has colours."""
-    return _with_prefix(line, WRONG) if has_colour(stream) else line
-
-
-def warning_line(line: str, stream: Optional[IO[str]]) -> str:
-    """The same in yellow, for what ends nothing."""
-    return _with_prefix(line, WARNING) if has_colour(stream) else line
-
-
-def _with_prefix(line: str, style: str) -> str:
-    return _PREFIX.sub(lambda found: painted(found.group(), style), line)

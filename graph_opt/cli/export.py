@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
 from graph_opt.cli.config_arguments import checked_config
+from graph_opt.cli.messages import warn
 from graph_opt.serving.fused_export import export_fused, ineffective_options
 
 
@@ -19,13 +19,12 @@ def handle(options: argparse.Namespace) -> int:
     config = checked_config(options).given
     ignored = ineffective_options(config)
     if ignored:
-        text = "graph-opt: export only fuses, so this has no effect: {}"
-        print(text.format(", ".join(ignored)), file=sys.stderr)
+        warn("", "export only fuses, so this has no effect: " + ", ".join(ignored))
     tags = None if options.tags is None else [tag for tag in options.tags.split(",") if tag]
     exported = export_fused(
         options.input, options.output, tags, dict(options.feeds), dict(options.fetches), config
     )
     print(exported)
     for warning in exported.report.warnings:
-        print("graph-opt: " + warning, file=sys.stderr)
+        warn("", warning)
     return 0

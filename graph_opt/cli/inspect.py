@@ -9,6 +9,7 @@ from typing import Optional, Tuple
 
 from graph_opt.cli.exit_codes import DIFFERENT, REFUSED
 from graph_opt.cli.graph_input import OptimizedFile, graphs_kept, inspect_file, read_pair
+from graph_opt.cli.messages import say_wrong, warn
 from graph_opt.cli.sample_batches import sample_batches, with_sample
 from graph_opt.compat import tf
 from graph_opt.cost.cost_plan import cost_plan
@@ -91,8 +92,8 @@ def _show_counted(options: argparse.Namespace, graph: CountedGraph) -> int:
     left = [option for option, value in wanted.items() if value is not None]
     if left:
         sys.stdout.flush()
-        text = "graph-opt: {}: nothing was done for {}: {}"
-        print(text.format(options.input, ", ".join(left), graph.reason), file=sys.stderr)
+        text = "{}: nothing was done for {}: {}"
+        say_wrong("", text.format(options.input, ", ".join(left), graph.reason))
     return REFUSED if left else 0
 
 
@@ -133,7 +134,7 @@ def _cost(options: argparse.Namespace, optimized: OptimizedFile) -> Optional[Cos
     try:
         return cost_plan(planned, told)
     except tf.errors.InvalidArgumentError as error:
-        print("graph-opt: no cost of a step: {}".format(error.message), file=sys.stderr)
+        warn("", "no cost of a step: " + error.message)
         return None
 
 

@@ -16,10 +16,10 @@ from typing import Callable, Optional, Sequence
 
 from graph_opt.cli.arguments import parser
 from graph_opt.cli.child_process import in_child_process
-from graph_opt.cli.colours import error_line
 from graph_opt.cli.completion import completion
 from graph_opt.cli.early_checks import check_early
 from graph_opt.cli.exit_codes import INTERRUPTED, REFUSED, WRONG_INPUT, WrongInput
+from graph_opt.cli.messages import say_wrong
 from graph_opt.cli.parser import commands_of
 from graph_opt.cli.tensorflow_import import stop_watching
 from graph_opt.graph.collection import uncollected_process
@@ -156,8 +156,5 @@ def _handled(handle: Callable[[argparse.Namespace], int], options: argparse.Name
 
 
 def _fail(message: str, code: int) -> int:
-    # A name in a file must not break the line or control the terminal.
-    one_line = " ".join(message.split())
-    printed = "".join(one if one.isprintable() else ascii(one)[1:-1] for one in one_line)
-    print(error_line("graph-opt: " + printed, sys.stderr), file=sys.stderr)
+    say_wrong("", message)
     return code

@@ -14,7 +14,8 @@ import shutil
 import sys
 from typing import Any, Iterator, List, Mapping, NoReturn, Sequence
 
-from graph_opt.cli.colours import COMMAND, HEADING, error_line, has_colour, painted
+from graph_opt.cli.colours import COMMAND, HEADING, has_colour, painted
+from graph_opt.cli.messages import say_wrong
 
 WIDEST = 100
 _USAGE = "usage: "
@@ -65,8 +66,8 @@ class Parser(argparse.ArgumentParser):
             message = self._no_such_flag(flag)
         if not message.endswith(("?", "--help")):
             message += "; see {} --help".format(self.prog)
-        line = "{}: {}".format(self.prog, message)
-        self.exit(2, error_line(line, sys.stderr) + "\n")
+        say_wrong(self.prog.partition(" ")[2], message)
+        self.exit(2)
 
     def print_help(self, file: Any = None) -> None:
         """Prints the help, in colours on a terminal."""

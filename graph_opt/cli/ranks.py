@@ -16,9 +16,10 @@ from typing import Dict, List, Optional
 from graph_opt.cli.early_checks import read_config
 from graph_opt.cli.exit_codes import WRONG_INPUT, WrongInput
 from graph_opt.cli.horovod_launcher import rendezvous_of
+from graph_opt.cli.messages import say, say_wrong
 from graph_opt.cli.script_command import command_of, given_script
 from graph_opt.cli.started_processes import pass_on_to_several
-from graph_opt.cli.watched_program import say
+from graph_opt.cli.watched_program import COMMAND
 from graph_opt.launch.rank_group import RankGroup
 from graph_opt.reporting.tables import counted
 
@@ -33,7 +34,7 @@ def handle(options: argparse.Namespace) -> int:
         read_config(options)
         return _launch(options, given_script(options))
     except WrongInput as error:
-        say(str(error))
+        say_wrong(COMMAND, str(error))
         return WRONG_INPUT
 
 
@@ -42,7 +43,7 @@ def _launch(options: argparse.Namespace, given: Optional[bytes]) -> int:
         shared = pass_on_to_several(options)
         settings = {name: os.environ.get(name, value) for name, value in SETTINGS.items()}
         said = ", ".join("{}={}".format(*setting) for setting in settings.items())
-        say("{} on this machine, with {}".format(counted(options.num_ranks, "rank"), said))
+        say(COMMAND, "{} on this machine, with {}".format(counted(options.num_ranks, "rank"), said))
         environments: List[Dict[str, str]] = [
             {**shared, **settings, **of_rank} for of_rank in rendezvous.environments
         ]

@@ -17,6 +17,7 @@ from html import escape
 from typing import Any, Dict, List, Tuple
 
 from graph_opt.cli.exit_codes import WrongInput
+from graph_opt.cli.messages import warn
 from graph_opt.reporting.json_documents import json_document
 
 RANK = "HOROVOD_RANK"  # Set by launchers of Horovod's ranks.
@@ -81,7 +82,7 @@ class ReportFile:
             try:
                 self._write_page()
             except Exception as error:  # Whatever a graph has, the script itself has succeeded.
-                print("graph-opt run: " + _NO_PAGE.format(error), file=sys.stderr)
+                warn("run", _NO_PAGE.format(error))
         self._update()
 
     def _write_page(self) -> None:

@@ -7,6 +7,7 @@ import sys
 
 from graph_opt.cli.exit_codes import REFUSED
 from graph_opt.cli.graph_input import graphs_kept, optimize_file
+from graph_opt.cli.messages import say_wrong
 from graph_opt.inspect.graph_files import write_graph
 from graph_opt.reporting.report import Report
 from graph_opt.reporting.text import refusals_text
@@ -29,10 +30,7 @@ def handle(options: argparse.Namespace) -> int:
 
 
 def _refused(name: str, report: Report) -> int:
-    print(
-        "graph-opt: {}: no lookup can be moved or fused, nothing was written".format(name),
-        file=sys.stderr,
-    )
+    say_wrong("", "{}: no lookup can be moved or fused, nothing was written".format(name))
     for text in (refusals_text(report), *report.left_alone, *report.warnings):
         if text:
             print(text, file=sys.stderr)

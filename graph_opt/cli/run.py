@@ -17,10 +17,11 @@ from typing import Any, Iterator, Optional
 from graph_opt.cli import spawned_children, started_processes
 from graph_opt.cli.early_checks import read_config
 from graph_opt.cli.exit_codes import WRONG_INPUT, WrongInput
+from graph_opt.cli.messages import say, say_wrong
 from graph_opt.cli.programs import Program
 from graph_opt.cli.python2 import leftover_of
 from graph_opt.cli.tensorflow_import import stop_watching
-from graph_opt.cli.watched_program import WatchedProgram, say
+from graph_opt.cli.watched_program import COMMAND, WatchedProgram
 from graph_opt.session.module_aliases import libraries_of_sharded_tables
 
 _CONTRIB = "graph_opt.contrib"
@@ -43,7 +44,7 @@ def handle(options: argparse.Namespace) -> int:
         spawned_children.pass_on(options)
         program = watched.program()
     except WrongInput as error:
-        say(str(error))
+        say_wrong(COMMAND, str(error))
         return WRONG_INPUT
     return _execute(program, watched)
 
@@ -75,7 +76,7 @@ def _execute(program: Program, watched: WatchedProgram) -> int:
         _report(program, error)
         advice = leftover_of(error, program.path) or _use_instead(error)
         if advice:
-            say(advice)
+            say(COMMAND, advice)
         return 1
     return 0
 

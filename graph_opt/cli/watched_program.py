@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Mapping, NoReturn, Optional
 
 from graph_opt.cli.exit_codes import WRONG_INPUT
+from graph_opt.cli.messages import say, say_wrong
 from graph_opt.cli.own_copies import own_copies
 from graph_opt.cli.programs import (
     Program,
@@ -29,6 +30,7 @@ from graph_opt.launch.steps_pipe import tell_steps
 from graph_opt.session.module_aliases import libraries_of_sharded_tables
 from graph_opt.session.step_count import steps_run
 
+COMMAND = "run"
 _NO_TENSORFLOW = "the script did not import TensorFlow, so there was nothing to optimize"
 _NO_OVERRIDE = "{} is already TensorFlow's default; it does not override what the script sets"
 
@@ -156,14 +158,9 @@ class WatchedProgram:
     def _say(self, text: str) -> None:
         # What one rank or task says holds for all.
         if not self._is_child and os.environ.get(RANK, "0") == "0" and TOLD not in os.environ:
-            say(text)
-
-
-def say(text: str) -> None:
-    """Prints one line on standard error."""
-    print("graph-opt run: " + " ".join(text.split()), file=sys.stderr)
+            say(COMMAND, text)
 
 
 def _give_up(text: str) -> NoReturn:
-    say(text)
+    say_wrong(COMMAND, text)
     raise SystemExit(WRONG_INPUT)
