@@ -60,10 +60,9 @@ class Parser(argparse.ArgumentParser):
         Raises:
           SystemExit: Always, with exit code 2.
         """
-        for (
-            flag
-        ) in self._misspelled():  # Else its value, or the flag that it stands for, is blamed.
-            message = self._no_such_flag(flag)
+        misspelled = next(self._misspelled(), None)
+        if misspelled is not None:  # Else its value, or the flag that it stands for, is blamed.
+            message = self._no_such_flag(misspelled)
         if not message.endswith(("?", "--help")):
             message += "; see {} --help".format(self.prog)
         say_wrong(self.prog.partition(" ")[2], message)

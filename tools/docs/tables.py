@@ -13,6 +13,7 @@ import re
 from typing import Any, Callable, Dict, List, Mapping, Sequence
 
 from graph_opt.cli.arguments import parser
+from graph_opt.cli.parser import Parser, actions_of, commands_of
 from graph_opt.config.schema import FIELDS, NewField
 from tools.docs.pages import DOCS, REPOSITORY
 
@@ -60,29 +61,14 @@ def _flags(of: str, rows: Sequence[str]) -> Sequence[str]:
     return [row for row in dict.fromkeys(found) if row not in known]
 
 
-def commands() -> Mapping[str, argparse.ArgumentParser]:
+def commands() -> Mapping[str, Parser]:
     """The parser of each command of `graph-opt`, by its name."""
-    (named,) = [action.choices for action in _arguments(parser()) if action.dest == "command"]
-    assert isinstance(named, Mapping)
-    return named
+    return commands_of(parser())
 
 
-def _rows_of_flags(command: argparse.ArgumentParser) -> List[str]:
-    flags = [action for action in _arguments(command) if action.option_strings]
+def _rows_of_flags(command: Parser) -> List[str]:
+    flags = [action for action in actions_of(command) if action.option_strings]
     return [_row_of_flag(action) for action in flags if action.dest != "help"]
-
-
-def _arguments(of: argparse.ArgumentParser) -> List[argparse.Action]:
-    """What a parser describes, which only a formatter of its help is given."""
-    found = []
-
-    class Listing(argparse.HelpFormatter):
-        def add_argument(self, action: argparse.Action) -> None:
-            found.append(action)
-
-    of.formatter_class = Listing
-    of.format_help()
-    return found
 
 
 def _row_of_flag(action: argparse.Action) -> str:
