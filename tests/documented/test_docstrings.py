@@ -21,6 +21,7 @@ from tests.documented.page import REPOSITORY
 from tests.documented.surroundings import ROWS, asynchronous, bags, batches, model_fn, trained
 from tests.processes import start_process
 from tests.repository_checks import PUBLIC_MODULES
+from tests.serving.models_to_serve import of_placeholders, save
 
 EXAMPLE = "Example:"
 # They need other ranks, a server, a script, a checkpoint, or an option that samples steps.
@@ -114,6 +115,7 @@ def test_an_example_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     shutil.copytree(str(REPOSITORY / "configs"), "configs")
     rows = {"user": [3, 5], "tags": [["a", "b"], []]}
     pyarrow.parquet.write_table(pyarrow.table(rows), "day_0.parquet")
+    save(of_placeholders, Path("export/1"))
     with graph_opt.install():
         code = code_of(PUBLIC[name])
         names = usual_names(has_sparse_ids=name.endswith("_sparse"))
