@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import sys
-import time
 from typing import Any, Dict, List
 
 from graph_opt.cli.exit_codes import WrongInput
+from graph_opt.cli.progress import Progress
 from graph_opt.conversion import CHECKPOINT
 from graph_opt.conversion.asked_keys import asked_keys
-from graph_opt.conversion.convert import Conversion, convert
+from graph_opt.conversion.convert import READING_BACK, WRITING, Conversion, convert
 from graph_opt.conversion.formats import format_of, open_source, open_target
 from graph_opt.reporting.json_documents import json_document
 from graph_opt.reporting.tables import bytes_text, counted, printable, table
@@ -18,7 +17,7 @@ from graph_opt.table_files.format import Request
 from graph_opt.table_files.layouts import layout_of
 from graph_opt.table_files.tables import Choice
 
-_SECONDS_BETWEEN = 1.0
+_PARTS = {"checking": 0.2, WRITING: 0.5, READING_BACK: 0.3}
 _NAMED = 8
 
 
@@ -30,9 +29,15 @@ def handle(options: argparse.Namespace) -> int:
     """
     try:
         request = _request(options)
-        source = open_source(request)
-        target = open_target(request, source)
-        done = convert(source, target, request.target, options.dry_run, _Progress())
+        with Progress(options.target, _PARTS) as progress:
+
+            def watch(part: str, done: int, of: int) -> None:
+                progress.begins(part)
+                progress.reached(done, of)
+
+            source = open_source(request)
+            target = open_target(request, source)
+            done = convert(source, target, request.target, options.dry_run, watch)
     except ValueError as error:
         raise WrongInput(str(error)) from error
     except MemoryError as error:
@@ -79,19 +84,6 @@ def _request(options: argparse.Namespace) -> Request:
         asked_keys(options.rows, options.keys),
         options.weights_only,
     )
-
-
-class _Progress:
-    """Says on standard error how far a large conversion is."""
-
-    def __init__(self) -> None:
-        self._said = time.monotonic()
-
-    def __call__(self, name: str, done: int, of: int) -> None:
-        """Told by `convert`."""
-        if done < of and time.monotonic() - self._said >= _SECONDS_BETWEEN:
-            self._said = time.monotonic()
-            print("graph-opt: {}: {} of {} rows".format(name, done, of), file=sys.stderr)
 
 
 def _text(done: Conversion, options: argparse.Namespace) -> str:

@@ -6,7 +6,16 @@ import argparse
 
 from graph_opt.cli.config_arguments import checked_config
 from graph_opt.cli.messages import warn
-from graph_opt.serving.fused_export import export_fused, ineffective_options
+from graph_opt.cli.progress import Progress
+from graph_opt.serving.fused_export import (
+    COPYING,
+    FUSING,
+    WRITING,
+    export_fused,
+    ineffective_options,
+)
+
+_PARTS = {COPYING: 0.3, FUSING: 0.6, WRITING: 0.1}
 
 
 def handle(options: argparse.Namespace) -> int:
@@ -21,9 +30,11 @@ def handle(options: argparse.Namespace) -> int:
     if ignored:
         warn("", "export only fuses, so this has no effect: " + ", ".join(ignored))
     tags = None if options.tags is None else [tag for tag in options.tags.split(",") if tag]
-    exported = export_fused(
-        options.input, options.output, tags, dict(options.feeds), dict(options.fetches), config
-    )
+    feeds, fetches = dict(options.feeds), dict(options.fetches)
+    with Progress(options.input, _PARTS) as progress:
+        exported = export_fused(
+            options.input, options.output, tags, feeds, fetches, config, progress.begins
+        )
     print(exported)
     for warning in exported.report.warnings:
         warn("", warning)

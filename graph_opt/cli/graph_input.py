@@ -49,7 +49,7 @@ class OptimizedFile(NamedTuple):
     rewritten: bool = False
 
 
-def optimize_file(options: argparse.Namespace) -> OptimizedFile:
+def optimize_file(options: argparse.Namespace, progress: Progress) -> OptimizedFile:
     """Reads the file and the config that the arguments name, and runs the passes.
 
     The result has static shapes only if the file has.
@@ -59,7 +59,6 @@ def optimize_file(options: argparse.Namespace) -> OptimizedFile:
       tf.errors.OpError: The file, the config or an option is wrong.
     """
     config = checked_config(options).whole
-    progress = Progress(options.input)
     source = _read(options, progress, EVERYTHING)
     _refuse_counted(options.input, source)
     inferred = _add_shapes(source, progress)
@@ -86,27 +85,27 @@ class ShapedFile(NamedTuple):
     config: Any
 
 
-def shaped_file(options: argparse.Namespace) -> ShapedFile:
+def shaped_file(options: argparse.Namespace, progress: Progress) -> ShapedFile:
     """Reads the file and the config that the arguments name.
 
     Raises:
       tf.errors.OpError: The file, the config or an option is wrong.
     """
     config = checked_config(options).whole
-    progress = Progress(options.input)
     source = _read_within(options, progress)
     _refuse_counted(options.input, source)
     _add_shapes(source, progress)
     return ShapedFile(source.graph_def, config)
 
 
-def inspect_file(options: argparse.Namespace) -> Union[OptimizedFile, CountedGraph]:
+def inspect_file(
+    options: argparse.Namespace, progress: Progress
+) -> Union[OptimizedFile, CountedGraph]:
     """Like `optimize_file`, but a graph that was rewritten before is reported as it is.
 
     Large values are left out, and a graph beyond the limits is only counted.
     """
     config = checked_config(options).whole
-    progress = Progress(options.input)
     source = _read_within(options, progress)
     if source.counted is not None:
         return source.counted
@@ -130,22 +129,24 @@ def _with_frozen_tables(optimized: OptimizedFile) -> OptimizedFile:
     return optimized._replace(report=warned)
 
 
-def read_pair(options: argparse.Namespace) -> Tuple[Any, Any]:
+def read_pair(options: argparse.Namespace, progress: Progress) -> Tuple[Any, Any]:
     """The graphs of the file that the arguments name, and of the one to compare it with.
 
     Raises:
       tf.errors.OpError: A file is wrong.
     """
-    first = _read_within(options, Progress(options.input))
+    progress.begins("reading")
+    first = _read_within(options, progress)
     _refuse_counted(options.input, first)
-    second = read_graph(options.diff, None, Progress(options.diff).reading, _limits(options))
+    progress.begins("reading the other")
+    second = read_graph(options.diff, None, progress.reached, _limits(options))
     _refuse_counted(options.diff, second)
     return first.graph_def, second.graph_def
 
 
 def _read(options: argparse.Namespace, progress: Progress, limits: Limits) -> GraphFile:
     tags = None if options.tags is None else [tag for tag in options.tags.split(",") if tag]
-    source = read_graph(options.input, tags, progress.reading, limits)
+    source = read_graph(options.input, tags, progress.reached, limits)
     with named(options.input):
         check_graph(source.graph_def)
     return source
@@ -177,10 +178,9 @@ def _refuse_counted(name: str, source: GraphFile) -> None:
 
 def _add_shapes(source: GraphFile, progress: Progress) -> bool:
     """Adds static shapes to the graph; returns whether it had none before."""
-    nodes = len(source.graph_def.node)
-    progress.begins("inferring shapes", nodes)
+    progress.begins("inferring shapes")
     added = add_shapes(source.graph_def)
-    progress.begins("looking for lookups", nodes)
+    progress.begins("looking for lookups")
     return added
 
 

@@ -10,6 +10,7 @@ from typing import Optional, Tuple
 from graph_opt.cli.exit_codes import DIFFERENT, REFUSED
 from graph_opt.cli.graph_input import OptimizedFile, graphs_kept, inspect_file, read_pair
 from graph_opt.cli.messages import say_wrong, warn
+from graph_opt.cli.progress import GRAPH_PARTS, WRITING, Progress
 from graph_opt.cli.sample_batches import sample_batches, with_sample
 from graph_opt.compat import tf
 from graph_opt.cost.cost_plan import cost_plan
@@ -42,12 +43,15 @@ def handle(options: argparse.Namespace) -> int:
     if options.diff is not None:
         return _compare(options)
     steps = () if options.timeline is None else tuple(read_steps(options.timeline))
-    optimized = inspect_file(options)
-    if isinstance(optimized, CountedGraph):
-        return _show_counted(options, optimized)
-    optimized = _with_region_counts(optimized)
-    cost = _cost(options, optimized)
-    _write_files(options, optimized, steps, cost)
+    with Progress(options.input, {**GRAPH_PARTS, WRITING: 0.3}) as progress:
+        found = inspect_file(options, progress)
+        if not isinstance(found, CountedGraph):
+            progress.begins(WRITING)
+            optimized = _with_region_counts(found)
+            cost = _cost(options, optimized)
+            _write_files(options, optimized, steps, cost)
+    if isinstance(found, CountedGraph):
+        return _show_counted(options, found)
     nodes = len(optimized.source.graph_def.node)
     if options.json:
         plain = optimized.report.to_dict()
@@ -147,8 +151,11 @@ def _write_runs(optimized: OptimizedFile, folder: str) -> None:
 
 
 def _compare(options: argparse.Namespace) -> int:
-    before, after = read_pair(options)
-    diff = graph_diff(before, after)
+    parts = {"reading": 1.0, "reading the other": 1.0, "comparing": 1.0}
+    with Progress(options.input, parts) as progress:
+        before, after = read_pair(options, progress)
+        progress.begins("comparing")
+        diff = graph_diff(before, after)
     title = "{} and {}".format(options.input, options.diff)
     if options.html is not None:
         report = report_of_rewritten(after)

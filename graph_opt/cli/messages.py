@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
+from typing import Any
 
 from graph_opt.cli.colours import WARNING, WRONG, has_colour, painted
 
@@ -29,4 +31,13 @@ def _print(command: str, text: str, style: str) -> None:
     start = " ".join(["graph-opt", command]).rstrip() + ":"
     if style and has_colour(sys.stderr):
         start = painted(start, style)
-    print(start, printed, file=sys.stderr, flush=True)
+    with _above_bars():
+        print(start, printed, file=sys.stderr, flush=True)
+
+
+def _above_bars() -> Any:
+    """Hides the bar that a command may show (`Progress`) while a line is printed."""
+    tqdm = sys.modules.get("tqdm")
+    if tqdm is None:
+        return contextlib.nullcontext()
+    return tqdm.tqdm.external_write_mode(file=sys.stderr)

@@ -1,35 +1,97 @@
-"""Reports on standard error what a command is doing with a large graph."""
+"""How far a command is, and how long it will take: a bar on a terminal, and nothing elsewhere."""
 
 from __future__ import annotations
 
 import sys
+import threading
 import time
+from typing import Any, Mapping, Optional
 
-_SECONDS_BETWEEN = 1.0
-_MANY_NODES = 20_000
+from graph_opt.cli.colours import is_terminal
+
+# Parts of what commands do with graph files, with the shares of the time that they take.
+GRAPH_PARTS = {
+    "reading": 0.1,
+    "inferring shapes": 0.35,
+    "looking for lookups": 0.25,
+}
+WRITING = "writing"
+_QUIET_SECONDS = 2.0
+_SECONDS_BETWEEN = 0.25
+_MOST_GUESSED = 0.95
+_FORMAT = "graph-opt: {desc}: {percentage:3.0f}%|{bar:30}| {elapsed}, {remaining} left"
 
 
 class Progress:
-    """Progress of one command; prints nothing for graphs that take no time.
+    """The progress of a command that does one part after the other.
+
+    Nothing is shown within the first two seconds, nor if standard error is no terminal. Of a part
+    that does not tell how far it is, that is guessed from how long those before it took.
 
     Args:
-      name: The user's name for the graph.
+      name: What the command works on, as the user calls it.
+      parts: The parts in their order, each with its share of the time.
+
+    Example:
+      >>> with Progress("graph.pb", {"reading": 1.0, "rewriting": 2.0}) as progress:
+      ...     progress.begins("reading")
+      ...     progress.reached(10, 100)
+      ...     progress.begins("rewriting")
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, parts: Mapping[str, float]) -> None:
         self._name = name
-        self._said = time.monotonic()
+        self._parts = parts
+        self._total = sum(parts.values())
+        self._started = self._begun = time.monotonic()
+        self._part = next(iter(parts))
+        self._before = 0.0  # the share of the parts before
+        self._share = 0.0  # how much of this part is done, as far as it tells
+        self._ended = threading.Event()
+        self._thread: Optional[threading.Thread] = None
 
-    def reading(self, done: int, size: int) -> None:
-        """Reports the bytes read so far, and the total."""
-        if done < size and time.monotonic() - self._said >= _SECONDS_BETWEEN:
-            self._say("read {} of {} MB".format(done // 1_000_000, size // 1_000_000))
+    def __enter__(self) -> Progress:
+        if is_terminal(sys.stderr):
+            self._thread = threading.Thread(target=self._show, daemon=True)
+            self._thread.start()
+        return self
 
-    def begins(self, what: str, nodes: int) -> None:
-        """Reports that a part of the work begins, and on how many nodes."""
-        if nodes >= _MANY_NODES:
-            self._say("{}, {} nodes".format(what, nodes))
+    def __exit__(self, *_: Any) -> None:
+        self._ended.set()
+        if self._thread is not None:
+            self._thread.join()
 
-    def _say(self, text: str) -> None:
-        self._said = time.monotonic()
-        print("graph-opt: {}: {}".format(self._name, text), file=sys.stderr)
+    def begins(self, part: str) -> None:
+        """Says that a part begins, and so that those before it are done."""
+        names = list(self._parts)
+        before = sum(self._parts[name] for name in names[: names.index(part)])
+        self._before, self._share = before / self._total, 0.0
+        self._part, self._begun = part, time.monotonic()
+
+    def reached(self, done: float, of: float) -> None:
+        """Says how much of the part is done."""
+        self._share = min(done / of, 1.0) if of else 0.0
+
+    @property
+    def fraction(self) -> float:
+        """How much of all is done, from 0.0 to 1.0."""
+        now = time.monotonic()
+        part = self._parts[self._part] / self._total
+        share = self._share
+        if not share and self._before:
+            expected = (self._begun - self._started) / self._before * part
+            share = min((now - self._begun) / max(expected, 1e-9), _MOST_GUESSED)
+        return self._before + part * share
+
+    def _show(self) -> None:
+        if self._ended.wait(_QUIET_SECONDS):
+            return
+        from tqdm import tqdm
+
+        with tqdm(total=1.0, bar_format=_FORMAT, leave=False, file=sys.stderr) as bar:
+            bar.start_t -= time.monotonic() - self._started
+            while True:
+                bar.n = max(bar.n, self.fraction)  # What was guessed may have been too much.
+                bar.set_description_str("{}: {}".format(self._name, self._part), refresh=True)
+                if self._ended.wait(_SECONDS_BETWEEN):
+                    return

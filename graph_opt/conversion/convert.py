@@ -12,6 +12,7 @@ from graph_opt.table_files.checksums import crc32
 from graph_opt.table_files.tables import Column, Source, Table, Target
 
 Watch = Callable[[str, int, int], None]
+WRITING, READING_BACK = "writing", "reading back"
 Checksums = Dict[Tuple[str, str], int]
 
 
@@ -61,7 +62,8 @@ def convert(
       target: Where to.
       path: The same, as the file system knows it.
       dry_run: Whether to check all that can be, and write nothing.
-      watch: Told a table, and how many of its rows are written and how many there are.
+      watch: Told what is done to tables, `WRITING` or `READING_BACK`, to how many rows it has been,
+        and how many there are.
 
     Raises:
       ValueError: Something is damaged, or the target cannot hold it, or has no room.
@@ -77,7 +79,7 @@ def convert(
         try:
             target.begin(stored)
             sums = _copy(source, stored, target, watch)
-            _compare(sums, target.finish(), stored)
+            _compare(sums, target.finish(), stored, watch)
             target.publish()
         except BaseException:
             target.discard()
@@ -95,6 +97,7 @@ def convert(
 
 def _copy(source: Source, stored: Sequence[Table], target: Target, watch: Watch) -> Checksums:
     sums: Checksums = {}
+    copied, rows_of_all = 0, sum(table.num_rows for table in stored)
     for table, kept in zip(source.tables, stored):
         labels = [column.label for column in table.columns]
         places = [labels.index(column.label) for column in kept.columns]
@@ -107,12 +110,14 @@ def _copy(source: Source, stored: Sequence[Table], target: Target, watch: Watch)
             _add(sums, kept, keys, values)
             target.write(kept, done, keys, values)
             done += len(keys)
-            watch(table.name, done, table.num_rows)
+            copied += len(keys)
+            watch(WRITING, copied, rows_of_all)
     return sums
 
 
-def _compare(sums: Checksums, written: Source, stored: Sequence[Table]) -> None:
+def _compare(sums: Checksums, written: Source, stored: Sequence[Table], watch: Watch) -> None:
     found: Checksums = {}
+    compared, rows_of_all = 0, sum(table.num_rows for table in stored)
     by_name = {table.name: table for table in written.tables}
     for table in stored:
         again = by_name[table.name]
@@ -120,6 +125,8 @@ def _compare(sums: Checksums, written: Source, stored: Sequence[Table]) -> None:
         for keys, rows in written.blocks(again):
             values = [rows[labels.index(column.label)] for column in table.columns]
             _add(found, table, keys, values)
+            compared += len(keys)
+            watch(READING_BACK, compared, rows_of_all)
     wrong = sorted(name for name in sums if found.get(name) != sums[name])
     if wrong:
         raise ValueError(

@@ -14,16 +14,20 @@ import platform
 import socket
 import subprocess
 import sys
+import threading
 import time
 from contextlib import ExitStack
-from typing import Any, Callable, Dict, List
+from typing import Any, Callable, Dict, Iterator, List, Sequence, Tuple
 
 import numpy as np
 
 from graph_opt.compat import tf
 from graph_opt.reporting.cost import Rates
 
+Watch = Callable[[int, int], None]
+
 _SECONDS = 120
+_NUMBERS = 5
 _REPEATS = 9
 _OPS = 2000
 _CHAIN = 20
@@ -36,20 +40,20 @@ _BYTES = 4
 _PS, _WORKER = "/job:ps/task:0", "/job:worker/task:0"
 
 
-def machine_rates(delay: float = 0.0) -> Rates:
+def machine_rates(delay: float = 0.0, watch: Watch = lambda *_: None) -> Rates:
     """Measures; the machine should have nothing else to do.
 
     Args:
       delay: Seconds that a message takes to another task, however small it is.
+      watch: Told how many numbers are measured, and of how many.
 
     Raises:
       tf.errors.InternalError: It cannot be measured here.
     """
     command = [sys.executable, "-m", "graph_opt.cost.machine_rates"]
     try:
-        done = subprocess.run(command, capture_output=True, timeout=_SECONDS, check=False)
-        measured = json.loads(done.stdout.decode("utf-8").splitlines()[-1])
-    except (OSError, subprocess.TimeoutExpired, ValueError, IndexError) as error:
+        measured = _told_by(command, watch)
+    except (OSError, ValueError, TypeError, KeyError) as error:
         raise tf.errors.InternalError(
             None, None, "--measure: {} gave no rates: {}".format(" ".join(command), error)
         ) from error
@@ -59,19 +63,36 @@ def machine_rates(delay: float = 0.0) -> Rates:
     return Rates(where=where, **measured)
 
 
-def _measured() -> Dict[str, float]:
+def _told_by(command: Sequence[str], watch: Watch) -> Dict[str, float]:
+    """What a process measures, which prints a JSON object for each number."""
+    measured: Dict[str, float] = {}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
+        limit = threading.Timer(_SECONDS, process.kill)
+        limit.start()
+        try:
+            for line in process.stdout or ():
+                measured.update(json.loads(line))
+                watch(len(measured), _NUMBERS)
+        finally:
+            limit.cancel()
+            process.kill()
+    if len(measured) < _NUMBERS:
+        raise ValueError("it ended early, or took more than {} seconds".format(_SECONDS))
+    return measured
+
+
+def _measured() -> Iterator[Tuple[str, float]]:
     call = _seconds_of(_chain, _servers()) / (2 * _CHAIN)
+    yield "call_seconds", call
     target = _SERVERS[-1].target
-    parallel = _seconds_of(_tensors, target) / _PARALLEL
+    yield "call_cpu_seconds", _seconds_of(_tensors, target) / _PARALLEL
     link = max(_seconds_of(_large_tensor, target) - call, 1e-9)
+    yield "link_bytes_per_second", _LINK_FLOATS * _BYTES / link
     rows = _seconds_of(_rows, "")
-    return {
-        "call_seconds": call,
-        "call_cpu_seconds": parallel,
-        "link_bytes_per_second": _LINK_FLOATS * _BYTES / link,
-        "memory_bytes_per_second": _ROWS_READ * _ROW_FLOATS * _BYTES / rows,
-        "op_seconds": _seconds_of(_ops, "") / _OPS,
-    }
+    yield "memory_bytes_per_second", _ROWS_READ * _ROW_FLOATS * _BYTES / rows
+    yield "op_seconds", _seconds_of(_ops, "") / _OPS
 
 
 _SERVERS: List[Any] = []
@@ -153,4 +174,5 @@ def _seconds_of(build: Callable[[], Any], target: str) -> float:
 
 if __name__ == "__main__":
     tf.disable_v2_behavior()
-    print(json.dumps(_measured()))
+    for name, value in _measured():
+        print(json.dumps({name: value}), flush=True)

@@ -6,7 +6,7 @@ import contextlib
 import os
 import shutil
 import tempfile
-from typing import Any, Iterator, List, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Iterator, List, Mapping, NamedTuple, Optional, Sequence
 
 from graph_opt.compat import tf
 from graph_opt.compat.saved_models import SavedModel, parse_saved_model
@@ -20,6 +20,7 @@ from graph_opt.serving.fused_meta_graph import fused_meta_graph
 from graph_opt.serving.source_models import is_saved_model, meta_graph_with, write_saved_model
 
 _EXTRA = "assets.extra"
+COPYING, FUSING, WRITING = "copying the model", "fusing lookups", "writing"
 _GROUP = "group_embedding_options"
 
 
@@ -64,6 +65,7 @@ def export_fused(
     inputs: Optional[Mapping[str, str]] = None,
     outputs: Optional[Mapping[str, str]] = None,
     config: Optional[Any] = None,
+    watch: Callable[[str], None] = lambda _: None,
 ) -> FusedExport:
     """Writes a SavedModel for servers, with fused lookups.
 
@@ -81,6 +83,7 @@ def export_fused(
       outputs: In the same way, what they fetch.
       config: A `graph_opt.ConfigProto` whose `group_embedding_options` say what is fused; by
         default, all lookups.
+      watch: Told which part of the work begins: `COPYING`, `FUSING` or `WRITING`.
 
     Returns:
       What was written.
@@ -106,12 +109,15 @@ def export_fused(
         )
     library = serving_library()
     with _written_whole(output) as folder:
+        watch(COPYING)
         _copy(model, folder, inputs, outputs)
+        watch(FUSING)
         saved_model = parse_saved_model(folder)
         stock = meta_graph_with(saved_model, tags, model)
         fused = fused_meta_graph(stock, session_options(_fusing(config)))
         if fused.meta_graph is stock:
             raise tf.errors.FailedPreconditionError(None, None, _nothing_fused(model, fused.report))
+        watch(WRITING)
         _write(saved_model, fused.meta_graph, folder)
         os.makedirs(os.path.join(folder, _EXTRA), exist_ok=True)
         shutil.copy2(library, os.path.join(folder, _EXTRA))
