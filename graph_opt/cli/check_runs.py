@@ -17,6 +17,7 @@ from graph_opt.checking.records import Run
 from graph_opt.cli.exit_codes import WRONG_INPUT, WrongInput
 from graph_opt.cli.messages import say
 from graph_opt.cli.own_copies import environment_of
+from graph_opt.cli.progress import Progress
 from graph_opt.cli.recorded_run import RecordedRun
 from graph_opt.cli.run_folders import RunFolder
 from graph_opt.launch.started_process import Output, StartedProcess, Task
@@ -57,6 +58,7 @@ class CheckRuns:
         self._folder = tempfile.mkdtemp(prefix="graph_opt_check_")
         self._count = 0
         self._first = ""
+        self._seconds = 0.0  # that the last run took, as others may
         self._running: Optional[StartedProcess] = None
 
     def run(self, wanted: Wanted) -> Run:
@@ -89,6 +91,7 @@ class CheckRuns:
         failure = self._execute(wanted, task)
         run = asked.read()
         run.failure, run.seconds = failure, time.monotonic() - started
+        self._seconds = run.seconds
         _, is_refused, text = failure.partition(_REFUSED)
         if is_refused and not run.steps:
             raise WrongInput(text)
@@ -131,7 +134,8 @@ class CheckRuns:
         with open(path, "wb") as log:
             output = Output(log, lambda: None)
             self._running = StartedProcess(task, [output.write, output.write], ended.put)
-            process = ended.get()
+            with Progress(COMMAND, {wanted.title: 1.0}, self._seconds):
+                process = ended.get()
             self._running = None
         if not process.exit_code:
             return ""

@@ -31,6 +31,7 @@ class Progress:
     Args:
       name: What the command works on, as the user calls it.
       parts: The parts in their order, each with its share of the time.
+      seconds: How long the first part may take, if that is known.
 
     Example:
       >>> with Progress("graph.pb", {"reading": 1.0, "rewriting": 2.0}) as progress:
@@ -39,8 +40,9 @@ class Progress:
       ...     progress.begins("rewriting")
     """
 
-    def __init__(self, name: str, parts: Mapping[str, float]) -> None:
+    def __init__(self, name: str, parts: Mapping[str, float], seconds: float = 0.0) -> None:
         self._name = name
+        self._seconds = seconds
         self._parts = parts
         self._total = sum(parts.values())
         self._started = self._begun = time.monotonic()
@@ -78,9 +80,11 @@ class Progress:
         now = time.monotonic()
         part = self._parts[self._part] / self._total
         share = self._share
-        if not share and self._before:
+        expected = self._seconds
+        if self._before:
             expected = (self._begun - self._started) / self._before * part
-            share = min((now - self._begun) / max(expected, 1e-9), _MOST_GUESSED)
+        if not share and expected:
+            share = min((now - self._begun) / expected, _MOST_GUESSED)
         return self._before + part * share
 
     def _show(self) -> None:

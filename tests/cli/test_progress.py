@@ -40,6 +40,13 @@ def test_a_part_that_tells_nothing_is_guessed_and_never_done() -> None:
         assert 0.25 <= progress.fraction <= 0.25 + 0.75 * 0.95
 
 
+def test_an_only_part_is_guessed_from_how_long_it_may_take() -> None:
+    with Progress("check", {"stock": 1.0}) as progress:
+        assert progress.fraction == 0.0
+    with Progress("check", {"rewritten": 1.0}, seconds=1e-9) as progress:
+        assert progress.fraction == 0.95
+
+
 def test_a_terminal_shows_the_part_and_the_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress_module, "_QUIET_SECONDS", 0.0)
     monkeypatch.setattr(progress_module, "_SECONDS_BETWEEN", 0.01)
