@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import threading
 import time
 from typing import Any, Mapping, Optional
 
 from graph_opt.cli.colours import is_terminal
+from graph_opt.cli.parser import WIDEST
 
 # Parts of what commands do with graph files, with the shares of the time that they take.
 GRAPH_PARTS = {
@@ -92,7 +94,11 @@ class Progress:
             return
         from tqdm import tqdm
 
-        with tqdm(total=1.0, bar_format=_FORMAT, leave=False, file=sys.stderr) as bar:
+        # tqdm shows nothing on a terminal that does not tell its size.
+        columns, lines = shutil.get_terminal_size()
+        place = {"ncols": min(columns, WIDEST), "nrows": lines}
+        shown = {"desc": self._name, "bar_format": _FORMAT, "leave": False, "file": sys.stderr}
+        with tqdm(total=1.0, **shown, **place) as bar:
             bar.start_t -= time.monotonic() - self._started
             while True:
                 bar.n = max(bar.n, self.fraction)  # What was guessed may have been too much.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import pty
 import sys
 from pathlib import Path
 
@@ -58,6 +59,18 @@ def test_a_terminal_shows_the_part_and_the_time_left(monkeypatch: pytest.MonkeyP
     shown = stream.getvalue()
     assert "graph-opt: graph.pb: reading:" in shown and "left" in shown
     assert shown.endswith("\r")  # The line is erased.
+
+
+def test_a_terminal_that_does_not_tell_its_size_shows_it_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(progress_module, "_QUIET_SECONDS", 0.0)
+    ours, theirs = pty.openpty()
+    with open(ours, "rb", buffering=0) as reader, open(theirs, "w") as stream:
+        with contextlib.redirect_stderr(stream), Progress("graph.pb", PARTS):
+            shown = b""
+            while b"graph-opt: graph.pb: reading:" not in shown:
+                shown += reader.read(1 << 10)
 
 
 def test_other_streams_get_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
