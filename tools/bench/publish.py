@@ -25,6 +25,7 @@ from tools.bench.pages import head, row, words
 from tools.bench.records import Outcome, read
 from tools.bench.scaling import page as scaling_page
 from tools.bench.server_scaling import page as server_scaling_page
+from tools.bench.serving import page as serving_page
 from tools.bench.training import cluster_page, exact_page
 from tools.bench.training.sessions import BOTH, STOCK
 
@@ -131,6 +132,7 @@ _TABLES: Dict[str, Tuple[Sequence[str], Callable[[Outcome], Sequence[str]]]] = {
     "deeprec": (deeprec_page.HEAD, deeprec_page.rows),
     "collectives": (collectives_page.HEAD, collectives_page.rows),
     "scaling": (scaling_page.HEAD, scaling_page.rows),
+    "serving": (serving_page.HEAD, serving_page.rows),
     "server_scaling": (server_scaling_page.HEAD, server_scaling_page.rows),
 }
 
