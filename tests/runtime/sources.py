@@ -68,6 +68,11 @@ def wait_until(happened: Callable[[], bool], what: str) -> None:
         pause.wait(0.002)
 
 
+def stage_threads() -> List[str]:
+    """Names of those that take batches, and not of what compiles a step aside."""
+    return [name for name in prefetch_threads() if not name.endswith("/aside")]
+
+
 def prefetch_threads() -> List[str]:
     """Names of graph_opt's threads that are still alive."""
     return sorted(t.name for t in threading.enumerate() if t.name.startswith("graph_opt/"))

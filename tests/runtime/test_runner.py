@@ -26,6 +26,7 @@ from tests.runtime.sources import (
     prefetch_threads,
     prefetching,
     runner_of,
+    stage_threads,
     wait_until,
 )
 
@@ -171,7 +172,7 @@ def test_a_step_that_waits_for_its_source_does_not_hold_up_the_stop(
             hook.end(session)
             assert time.monotonic() - start < 2 * STOP_SECONDS
         # The starved threads after it have ended, and the user is told which one has not.
-        assert prefetch_threads() == ["graph_opt/io/0"]
+        assert stage_threads() == ["graph_opt/io/0"]
         assert ["graph_opt/io/0 still" in message for message in warnings_logged] == [True]
     # Closing the session ends the step: the fixture checks that the thread is gone.
 
@@ -189,7 +190,7 @@ def test_several_hooks_start_the_threads_once() -> None:
     taken = two_stages(numbers(20))
     with tf.Session() as session, prefetching(session), prefetching(session) as second:
         assert runner_of(second).stages == []
-        assert len(prefetch_threads()) <= 3
+        assert len(stage_threads()) <= 3
         assert drain(session, taken) == list(range(20))
 
 
