@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from graph_opt.cli.config_arguments import checked_config
+from graph_opt.cli.graph_input import tags_of
 from graph_opt.cli.messages import warn
 from graph_opt.cli.progress import Progress
 from graph_opt.serving.fused_export import (
@@ -29,7 +30,7 @@ def handle(options: argparse.Namespace) -> int:
     ignored = ineffective_options(config)
     if ignored:
         warn("", "export only fuses, so this has no effect: " + ", ".join(ignored))
-    tags = None if options.tags is None else [tag for tag in options.tags.split(",") if tag]
+    tags = tags_of(options)
     feeds, fetches = dict(options.feeds), dict(options.fetches)
     with Progress(options.input, _PARTS) as progress:
         exported = export_fused(

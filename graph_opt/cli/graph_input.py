@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
-from typing import Any, Iterator, NamedTuple, Tuple, Union
+from typing import Any, Iterator, List, NamedTuple, Optional, Tuple, Union
 
 from graph_opt.cli.config_arguments import checked_config
 from graph_opt.cli.progress import Progress
@@ -144,8 +144,13 @@ def read_pair(options: argparse.Namespace, progress: Progress) -> Tuple[Any, Any
     return first.graph_def, second.graph_def
 
 
+def tags_of(options: argparse.Namespace) -> Optional[List[str]]:
+    """The tags that `--tags` names; None without it."""
+    return None if options.tags is None else [tag for tag in options.tags.split(",") if tag]
+
+
 def _read(options: argparse.Namespace, progress: Progress, limits: Limits) -> GraphFile:
-    tags = None if options.tags is None else [tag for tag in options.tags.split(",") if tag]
+    tags = tags_of(options)
     source = read_graph(options.input, tags, progress.reached, limits)
     with named(options.input):
         check_graph(source.graph_def)

@@ -7,7 +7,9 @@ import re
 
 from graph_opt.compat import tf
 
-_SAVED_MODELS = ("saved_model.pb", "saved_model.pbtxt")
+SAVED_MODELS = ("saved_model.pb", "saved_model.pbtxt")
+"""What the file with the graphs of a SavedModel may be called."""
+
 _CHECKPOINT_PART = re.compile(r"(.*)\.(index|data-\d{5}-of-\d{5})$", re.DOTALL)
 
 
@@ -41,7 +43,7 @@ def graph_path(path: str) -> str:
 
 
 def _within(folder: str) -> str:
-    for name in _SAVED_MODELS:
+    for name in SAVED_MODELS:
         file = os.path.join(folder, name)
         if os.path.exists(file):
             return file

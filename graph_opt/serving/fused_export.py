@@ -12,6 +12,7 @@ from graph_opt.compat import tf
 from graph_opt.compat.saved_models import SavedModel, parse_saved_model
 from graph_opt.config.messages import ConfigProto
 from graph_opt.config.options import session_options
+from graph_opt.inspect.graph_paths import SAVED_MODELS
 from graph_opt.ops.library import serving_library
 from graph_opt.reporting.report import Report
 from graph_opt.reporting.summary import summary
@@ -198,7 +199,7 @@ def _copy(
 
 def _write(saved_model: SavedModel, fused: Any, folder: str) -> None:
     saved_model.meta_graphs.add().CopyFrom(fused)
-    for name in ("saved_model.pbtxt", "saved_model.pb", "fingerprint.pb"):
+    for name in (*SAVED_MODELS, "fingerprint.pb"):
         with contextlib.suppress(FileNotFoundError):
             os.remove(os.path.join(folder, name))
     with open(os.path.join(folder, "saved_model.pb"), "wb") as file:

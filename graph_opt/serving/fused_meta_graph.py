@@ -166,20 +166,20 @@ def _remove(graph_def: Any, names: Set[str]) -> None:
 
 
 def _list_ops(meta_graph: Any) -> None:
-    """Adds the definitions of our ops to those of the graph's, as TensorFlow's exporter does."""
+    """Adds the definitions of our ops to those of the graph's, where TensorFlow has listed them."""
     listed = meta_graph.meta_info_def.stripped_op_list.op
-    known = {definition.name for definition in listed}
-    for op in sorted({node.op for node in meta_graph.graph_def.node} - known):
+    definitions = {definition.name: definition for definition in listed}
+    if not definitions:
+        return
+    for op in {node.op for node in meta_graph.graph_def.node} - set(definitions):
         definition = op_definition(op)
-        if known and definition is not None:
-            added = listed.add()
-            added.CopyFrom(definition)
+        if definition is not None:
+            added = type(definition).FromString(definition.SerializeToString())
             _strip_texts(added)
-    if known:
-        ordered = sorted(listed, key=lambda definition: str(definition.name))
-        copies = [type(one).FromString(one.SerializeToString()) for one in ordered]
-        del listed[:]
-        listed.extend(copies)
+            definitions[op] = added
+    ordered = type(meta_graph.meta_info_def.stripped_op_list)()
+    ordered.op.extend([definitions[name] for name in sorted(definitions)])
+    meta_graph.meta_info_def.stripped_op_list.CopyFrom(ordered)
 
 
 def _strip_texts(definition: Any) -> None:

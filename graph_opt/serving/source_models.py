@@ -12,12 +12,11 @@ from graph_opt.compat.stateful_ops import PLACEHOLDERS
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.inspect.frozen_tables import frozen_tables
 from graph_opt.inspect.graph_files import read_graph
-from graph_opt.inspect.graph_paths import graph_path
+from graph_opt.inspect.graph_paths import SAVED_MODELS, graph_path
 from graph_opt.inspect.shapes import add_shapes
 
 Names = Mapping[str, str]
 
-_SAVED_MODELS = ("saved_model.pb", "saved_model.pbtxt")
 _CHECKPOINT_GRAPH = ".meta"
 _VARIABLES = tf.GraphKeys.GLOBAL_VARIABLES
 _TABLES = tf.GraphKeys.TABLE_INITIALIZERS
@@ -30,7 +29,7 @@ _READS = ("IteratorGetNext", "QueueDequeue", "ReaderRead", "TensorBufferTake")
 
 def is_saved_model(path: str) -> bool:
     """Whether a path is the folder of a SavedModel."""
-    return any(os.path.exists(os.path.join(path, name)) for name in _SAVED_MODELS)
+    return any(os.path.exists(os.path.join(path, name)) for name in SAVED_MODELS)
 
 
 def meta_graph_with(saved_model: SavedModel, tags: Optional[Sequence[str]], path: str) -> Any:
@@ -127,7 +126,7 @@ class _Served:
             tensor = TensorRef.parse(name)
             if self._view.op(tensor.node) not in PLACEHOLDERS:
                 placed[tensor.input_name] = given[key] = self._placeholder(key, tensor)
-        tf.train.import_meta_graph(self._part(placed), clear_devices=True, input_map=placed)
+        tf.train.import_meta_graph(self._part(), clear_devices=True, input_map=placed)
         graph = tf.get_default_graph()
         named = {k: n for k, n in self._inputs.items() if k not in given}
         given.update({key: graph.get_tensor_by_name(name) for key, name in named.items()})
@@ -195,7 +194,7 @@ class _Served:
         names: Sequence[str] = collections[key].node_list.value if key in collections else ()
         return names
 
-    def _part(self, placed: Mapping[str, Any]) -> Any:
+    def _part(self) -> Any:
         part = tf.MetaGraphDef()
         part.meta_info_def.CopyFrom(self._meta_graph.meta_info_def)
         part.graph_def.versions.CopyFrom(self._meta_graph.graph_def.versions)
