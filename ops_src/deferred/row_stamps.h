@@ -1,15 +1,14 @@
 #ifndef GRAPH_OPT_DEFERRED_ROW_STAMPS_H_
 #define GRAPH_OPT_DEFERRED_ROW_STAMPS_H_
 
-#include <sys/mman.h>
-
-#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
 #include <new>
 #include <thread>
+
+#include "pages/large_pages.h"
 
 namespace graph_opt {
 
@@ -74,19 +73,12 @@ class RowStamps {
     void operator()(std::atomic<uint32_t>* stamps) const { std::free(stamps); }
   };
 
-  // Stamps are read at random, so that in small pages most reads would miss the TLB.
   static std::atomic<uint32_t>* NewStamps(int64_t num_rows) {
-    constexpr size_t kHugePage = 2 << 20;
-    size_t bytes = std::max<size_t>(num_rows * sizeof(std::atomic<uint32_t>), 64);
-    const bool is_huge = bytes >= kHugePage;
-    const size_t page = is_huge ? kHugePage : 64;
-    bytes = (bytes + page - 1) / page * page;
-    void* memory = nullptr;
-    if (posix_memalign(&memory, page, bytes) != 0) throw std::bad_alloc();
-#ifdef MADV_HUGEPAGE
-    if (is_huge) madvise(memory, bytes, MADV_HUGEPAGE);
-#endif
-    return new (memory) std::atomic<uint32_t>[num_rows];
+    int64_t bytes = num_rows * static_cast<int64_t>(sizeof(std::atomic<uint32_t>));
+    if (bytes >= kLargePageBytes) {
+      bytes = (bytes + kLargePageBytes - 1) / kLargePageBytes * kLargePageBytes;
+    }
+    return new (NewInLargePages(bytes)) std::atomic<uint32_t>[num_rows];
   }
 
   const int64_t num_rows_;

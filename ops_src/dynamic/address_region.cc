@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "pages/large_pages.h"
 
 namespace graph_opt {
 namespace {
@@ -17,16 +18,7 @@ absl::Status NoMemory(int64_t bytes) {
       absl::StrCat("no memory for ", bytes, " more bytes: ", std::strerror(errno)));
 }
 
-constexpr int64_t kLargePageBytes = int64_t{2} << 20;
-
 std::atomic<int64_t> reserved_in_all{0};
-
-// So that random reads seldom wait for page tables. Some systems have none to give.
-void AskForLargePages(char* data, int64_t bytes) {
-#ifdef MADV_HUGEPAGE
-  madvise(data, bytes, MADV_HUGEPAGE);
-#endif
-}
 
 }  // namespace
 

@@ -1,10 +1,9 @@
 #include "dynamic/row_index.h"
 
-#include <sys/mman.h>
-
 #include <cstring>
-#include <new>
 #include <utility>
+
+#include "pages/large_pages.h"
 
 namespace graph_opt {
 
@@ -12,15 +11,7 @@ constexpr uint32_t RowIndex::kAbsent;
 constexpr int64_t RowIndex::kKeysPerLine;
 
 RowIndex::RowIndex(int64_t lines) : num_lines_(static_cast<uint64_t>(lines)) {
-  constexpr int64_t kLargePageBytes = int64_t{2} << 20;
-  const bool is_large = bytes() >= kLargePageBytes;
-  void* memory = nullptr;
-  if (posix_memalign(&memory, is_large ? kLargePageBytes : sizeof(Line), bytes()) != 0) {
-    throw std::bad_alloc();
-  }
-#ifdef MADV_HUGEPAGE
-  if (is_large) madvise(memory, bytes() / kLargePageBytes * kLargePageBytes, MADV_HUGEPAGE);
-#endif
+  void* const memory = NewInLargePages(bytes());
   std::memset(memory, 0, bytes());
   lines_.reset(static_cast<Line*>(memory));
 }

@@ -12,6 +12,7 @@
 #include "kernels/lookup/pooled_rows.h"
 #include "kernels/lookup/variable_tables.h"
 #include "kernels/refresh/row_logs.h"
+#include "pages/moving_tables.h"
 #include "scratch/scratch_pool.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/lib/core/errors.h"
@@ -44,6 +45,7 @@ class GroupApplyKernel : public OpKernel {
     std::vector<Optimizer> of_shards;
     OP_REQUIRES_OK(ctx, states_.CatchUpOthers(ctx, optimizer_.slots_of_shard()));
     OP_REQUIRES_OK(ctx, optimizer_.Open(ctx, &variables));
+    variables.MoveToLargePages(&moving_);
     OP_REQUIRES_OK(ctx, inputs.Read(ctx, attrs_));
     OP_REQUIRES_OK(ctx, ReadGradients(ctx, attrs_, inputs, &lookups, &dims));
     OP_REQUIRES_OK(ctx, ReadTables(&variables, dims, &tables, &table_rows));
@@ -134,6 +136,7 @@ class GroupApplyKernel : public OpKernel {
   OptimizerInputs optimizer_;
   UpdateLogs logs_;
   RowStates states_;
+  MovingTables moving_;
   ScratchUser scratch_;
 };
 

@@ -8,6 +8,7 @@
 #include "kernels/refresh/ahead_tables.h"
 #include "kernels/threads/stage_kernel.h"
 #include "lookup/group_lookup.h"
+#include "pages/moving_tables.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
 namespace graph_opt {
@@ -25,6 +26,7 @@ class GroupLookupKernel : public GroupKernel {
     LookedUpTables tables;
     GroupInputs inputs;
     TF_RETURN_IF_ERROR(tables.Open(ctx, attrs_));
+    tables.MoveToLargePages(&moving_);
     TF_RETURN_IF_ERROR(inputs.Read(ctx, attrs_));
     std::vector<Lookup> lookups;
     TF_RETURN_IF_ERROR(
@@ -48,6 +50,7 @@ class GroupLookupKernel : public GroupKernel {
   }
 
   AheadTables ahead_;
+  MovingTables moving_;
 };
 
 GRAPH_OPT_REGISTER_STAGE_KERNEL("GroupEmbeddingLookup", GroupLookupKernel);

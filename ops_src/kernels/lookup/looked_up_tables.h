@@ -16,6 +16,8 @@ class LookedUpTables {
  public:
   tensorflow::Status Open(tensorflow::OpKernelContext* ctx, const GroupAttrs& attrs);
 
+  void MoveToLargePages(MovingTables* moving) const { variables_.MoveToLargePages(moving); }
+
   const std::vector<Table>& tables() const { return tables_; }
   // By table.
   const std::vector<int64_t>& rows() const { return rows_; }

@@ -9,6 +9,7 @@
 #include "kernels/dynamic/dynamic_table_resource.h"
 #include "kernels/kernel_names.h"
 #include "kernels/tensorflow_compat.h"
+#include "pages/moving_tables.h"
 #include "tensorflow/core/common_runtime/device.h"
 #include "tensorflow/core/framework/resource_mgr.h"
 #include "tensorflow/core/lib/core/errors.h"
@@ -145,6 +146,16 @@ TableMemory VariableTables::memory(int i) const {
   const DynamicTable::Rows rows = table->rows();
   const int64_t offset = (1 + dynamic_slot(i)) * table->dim() * sizeof(float);
   return {rows.base + offset, rows.end, table->dim(), rows.stride, rows.first_row};
+}
+
+void VariableTables::MoveToLargePages(MovingTables* moving) const {
+  std::vector<MovingTables::Memory> tables;
+  for (const Tensor& tensor : tensors_) {
+    if (!tensor.IsInitialized()) continue;
+    const auto bytes = tensor.tensor_data();
+    tables.push_back({bytes.data(), static_cast<int64_t>(bytes.size())});
+  }
+  moving->Move(tables);
 }
 
 Status VariableTables::OpenResources(OpKernelContext* ctx, int first,

@@ -12,6 +12,7 @@
 namespace graph_opt {
 
 class DynamicTable;
+class MovingTables;
 
 // Where the rows of a variable are.
 struct TableMemory {
@@ -64,6 +65,9 @@ class VariableTables {
 
   // Of floats if the table is dynamic; else the tensor must be a matrix.
   TableMemory memory(int i) const;
+
+  // Goes on to move the memory of all that have a tensor to large pages.
+  void MoveToLargePages(MovingTables* moving) const;
 
  private:
   tensorflow::Status OpenAll(tensorflow::OpKernelContext* ctx, int first,

@@ -16,6 +16,7 @@
 #include "kernels/tensorflow_compat.h"
 #include "packed/row_request.h"
 #include "packed/row_update.h"
+#include "pages/moving_tables.h"
 #include "scratch/scratch_array.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/lib/core/errors.h"
@@ -87,6 +88,7 @@ class GroupApplyPackedKernel : public ServedShardsKernel<OpKernel> {
     OP_REQUIRES_OK(ctx, states_.CatchUpOthers(ctx, optimizer_.slots_of_shard()));
     VariableTables variables;
     OP_REQUIRES_OK(ctx, optimizer_.Open(ctx, &variables));
+    variables.MoveToLargePages(&moving_);
     std::vector<UpdatedShard> shards(num_shards());
     for (int i = 0; i < num_shards(); ++i) {
       OP_REQUIRES_OK(ctx, CheckShard(variables, i, tensorflow::DT_FLOAT));
@@ -158,6 +160,7 @@ class GroupApplyPackedKernel : public ServedShardsKernel<OpKernel> {
 
   OptimizerInputs optimizer_;
   RowStates states_;
+  MovingTables moving_;
 };
 
 class LoadedKernel : public OpKernel {
