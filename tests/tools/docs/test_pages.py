@@ -14,6 +14,7 @@ from tests.repository_checks import nodes_of
 from tools.docs.__main__ import build
 from tools.docs.pages import DOCS, FOLDERS, NAVIGATION, REPOSITORY, write_pages
 
+WITHOUT_FILE = {"reference"}  # made for the site alone
 LEAST_LETTERS = 6  # of a piece of a message that says something
 
 
@@ -24,10 +25,17 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_every_page_is_in_the_navigation_once() -> None:
-    listed = [name for _, names in NAVIGATION for name in names]
-    written = [path.stem for path in DOCS.glob("*.md")]
-    assert sorted(listed) == sorted([*written, *FOLDERS])
+def test_every_page_is_in_the_navigation_once(pages: Path) -> None:
+    listed = ["index", *(name for names in NAVIGATION.values() for name in names)]
+    assert sorted(listed) == sorted(path.stem for path in pages.glob("*.md"))
+    assert set(NAVIGATION) <= set(listed)
+
+
+@pytest.mark.parametrize("door", NAVIGATION["index"])
+def test_a_door_says_what_each_page_behind_it_answers(door: str, pages: Path) -> None:
+    page = (pages / (door + ".md")).read_text("utf-8")
+    linked = re.findall(r"^\| \[[^]]+\]\(([\w-]+)\.md\) \| \S.* \|$", page, flags=re.MULTILINE)
+    assert linked == [name for name in NAVIGATION[door] if name not in WITHOUT_FILE]
 
 
 def test_every_link_leads_to_a_page_or_file(pages: Path) -> None:
