@@ -1,7 +1,8 @@
 """The pages of the site: those of docs/, and those that are made from files beside it.
 
-The README is the first page, and four doors lead on from it. Configs and examples have a page for each folder, and some files have
-one of their own, to which links lead that leave docs/. The sidebar shows the navigation.
+The README is the first page, and four doors lead on from it. Configs and examples have a page for
+each folder, and some files have one of their own, to which links lead that leave docs/. The sidebar
+shows the navigation.
 """
 
 from __future__ import annotations
@@ -40,6 +41,11 @@ NAVIGATION: Dict[str, Sequence[str]] = {
     "do": (
         "when-it-does-not-pay",
         "configs",
+        "measure-staleness",
+        "smart-stage",
+        "micro-batches",
+        "pipelined-updates",
+        "shadow-steps",
         "sharding",
         "dynamic-tables",
         "group-lookups",
@@ -62,6 +68,9 @@ NAVIGATION: Dict[str, Sequence[str]] = {
     "understand": (
         "passes",
         "staleness",
+        "exact-rows",
+        "tuned-stages",
+        "stage-threads",
         "benchmarks",
         "scaling",
         "architecture",

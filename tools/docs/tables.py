@@ -19,9 +19,10 @@ from tools.docs.pages import DOCS, REPOSITORY
 
 REFUSALS = REPOSITORY / "graph_opt" / "reporting" / "refusals.txt"
 _MARKED = re.compile(
-    r"(?<=<!-- )(refusals|flags|options)(?: of (.*?))?( -->\n.*\n.*\n)((?:\|.*\n)+)(?=<!-- end -->)"
+    r"(?<=<!-- )(refusals|flags|options|numbers)(?: of (.*?))?( -->\n.*\n.*\n)((?:\|.*\n)+)"
+    r"(?=<!-- end -->)"
 )
-_ROW = re.compile(r"\| `(\w+)` \|[^|]*\|[^|]*\|(.*)")
+_ROW = re.compile(r"\| `(\w+)` \|[^|]*\|[^|]*\|(.*)")  # name, type, default, and what else
 _CODE = re.compile(
     r"(?<![^\s(])(--[a-z][\w-]*|\.?[\w/]+[._=(][\w./=]*\w(?:\(\w+\)[\w.()]*)?|\.[a-z]+"
     r"|\w+\(\.\.\.\))(?=[\s,;:.)]|$)"
@@ -85,14 +86,25 @@ def _options(of: str, rows: Sequence[str]) -> Sequence[str]:
 def _row_of_option(field: NewField, rest: str) -> str:
     """A row with what else the page says of the option."""
     kind = ("repeated " if field.repeated else "") + (field.kind if field.is_scalar else "message")
-    words = ", ".join([kind, field.default] if field.default else [kind])
-    return "| `{}` | {} | {} |{}".format(field.name, field.number, words, rest)
+    return "| `{}` | {} | {} |{}".format(field.name, kind, field.default, rest)
+
+
+def _numbers(_: str, rows: Sequence[str]) -> Sequence[str]:
+    """A row for each message, with the numbers that its fields have on the wire."""
+    messages = sorted({field.message for field in FIELDS})
+    return ["| `{}` | {} |".format(message, _fields_of(message)) for message in messages]
+
+
+def _fields_of(message: str) -> str:
+    fields = sorted((field.number, field.name) for field in FIELDS if field.message == message)
+    return ", ".join("`{}` {}".format(name, number) for number, name in fields)
 
 
 _ROWS: Dict[str, Callable[[str, Sequence[str]], Sequence[str]]] = {
     "refusals": _refusals,
     "flags": _flags,
     "options": _options,
+    "numbers": _numbers,
 }
 
 if __name__ == "__main__":
