@@ -19,8 +19,8 @@ from tools.docs.pages import DOCS, REPOSITORY
 
 REFUSALS = REPOSITORY / "graph_opt" / "reporting" / "refusals.txt"
 _MARKED = re.compile(
-    r"(?<=<!-- )(refusals|flags|options|numbers)(?: of (.*?))?( -->\n.*\n.*\n)((?:\|.*\n)+)"
-    r"(?=<!-- end -->)"
+    r"(?<=<!-- )(refusals|flags|options|numbers|commands)(?: of (.*?))?( -->\n.*\n.*\n)"
+    r"((?:\|.*\n)+)(?=<!-- end -->)"
 )
 _ROW = re.compile(r"\| `(\w+)` \|[^|]*\|[^|]*\|(.*)")  # name, type, default, and what else
 _CODE = re.compile(
@@ -78,6 +78,20 @@ def _row_of_flag(action: argparse.Action) -> str:
     return "| {} | {} |".format(", ".join(flags), _CODE.sub(r"`\1`", action.help or ""))
 
 
+def _commands(_: str, rows: Sequence[str]) -> Sequence[str]:
+    """A row for each command; `page_of` has its flags."""
+    form = "| [`graph-opt {}`]({}.md) | {} | `graph-opt {}` |"
+    return [
+        form.format(name, page_of(name), command.summary, command.example.partition(" ")[2])
+        for name, command in commands().items()
+    ]
+
+
+def page_of(command: str) -> str:
+    """The name of a command's page."""
+    return "command-" + command
+
+
 def _options(of: str, rows: Sequence[str]) -> Sequence[str]:
     fields = {field.name: field for field in FIELDS if field.message == of}
     return [_ROW.sub(lambda row: _row_of_option(fields[row[1]], row[2]), row) for row in rows]
@@ -105,6 +119,7 @@ _ROWS: Dict[str, Callable[[str, Sequence[str]], Sequence[str]]] = {
     "flags": _flags,
     "options": _options,
     "numbers": _numbers,
+    "commands": _commands,
 }
 
 if __name__ == "__main__":
