@@ -28,8 +28,8 @@ def commands_of(page: Path) -> List[List[str]]:
 
 
 def commands_in_tables(page: Path) -> List[List[str]]:
-    """The arguments of each command that a cell of a table begins with; a bare name has none."""
-    found = re.findall(r"\| `graph-opt (\w+ [^`|]*)`", page.read_text("utf-8"))
+    """The arguments of each command that is a cell of a table, or is its first part."""
+    found = re.findall(r"\| `graph-opt (\w+ [^`|]*)`(?: \||;)", page.read_text("utf-8"))
     return [shlex.split(arguments) for arguments in found]
 
 
