@@ -39,6 +39,7 @@ NAVIGATION: Dict[str, Sequence[str]] = {
         "strategies",
     ),
     "do": (
+        "choose-options",
         "when-it-does-not-pay",
         "configs",
         "measure-staleness",
