@@ -12,6 +12,9 @@ import shutil
 from pathlib import Path
 from typing import Any, Dict, List, Sequence, Tuple
 
+from tools.docs.api_pages import write_api_pages
+from tools.docs.reference import GROUPS
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 DOCS = REPOSITORY / "docs"
 FOLDERS: Dict[str, str] = {
@@ -94,11 +97,8 @@ NAVIGATION: Dict[str, Sequence[str]] = {
         "command-completion",
     ),
     "json": ("json-schema",),
+    "reference": tuple(group.page for group in GROUPS),
 }
-_REFERENCE = (
-    "# API reference\n\nEvery public name, with its shapes, dtypes, errors and an example: "
-    '<a href="api/graph_opt.html">graph_opt</a>.\n'
-)
 _LANGUAGES = {".py": "python", ".json": "json", ".pbtxt": "text", ".yaml": "yaml", ".sh": "bash"}
 _LINK = re.compile(r"(?<=\]\()([\w./-]+)(?=[#)])")
 
@@ -115,7 +115,7 @@ def write_pages(folder: Path) -> None:
         path.write_text(_LINK.sub(_from_docs, path.read_text("utf-8")), "utf-8")
     readme = (REPOSITORY / "README.md").read_text("utf-8")
     (folder / "index.md").write_text(_LINK.sub(_from_root, readme), "utf-8")
-    (folder / "reference.md").write_text(_REFERENCE, "utf-8")
+    write_api_pages(folder)
     for name, (page, title) in FILES.items():
         is_page = name.endswith(".md")
         shown = (REPOSITORY / name).read_text("utf-8") if is_page else _shown(title, [name])

@@ -2,8 +2,9 @@
 
 A comment in front of a table says of what it is made. `refusals` has a row for each code, and
 `flags of check but run` the flags of a command, as `--help` describes them, without those that
-another command has, too. `options of OptimizerOptions` fills in numbers, types and defaults; which
-rows there are, and what else is in them, is written on the page.
+another command has, too. `options of OptimizerOptions` fills in types and defaults; which rows
+there are, their ranges and what they mean is written on the page. `numbers` has the fields of all
+messages, `commands` all commands with their pages, and `names` the public names for each use.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ from graph_opt.cli.arguments import parser
 from graph_opt.cli.parser import Parser, actions_of, commands_of
 from graph_opt.config.schema import FIELDS, NewField
 from tools.docs.pages import DOCS, REPOSITORY
+from tools.docs.reference import GROUPS
 
 REFUSALS = REPOSITORY / "graph_opt" / "reporting" / "refusals.txt"
 _MARKED = re.compile(
-    r"(?<=<!-- )(refusals|flags|options|numbers|commands)(?: of (.*?))?( -->\n.*\n.*\n)"
+    r"(?<=<!-- )(refusals|flags|options|numbers|commands|names)(?: of (.*?))?( -->\n.*\n.*\n)"
     r"((?:\|.*\n)+)(?=<!-- end -->)"
 )
 _ROW = re.compile(r"\| `(\w+)` \|[^|]*\|[^|]*\|(.*)")  # name, type, default, and what else
@@ -87,6 +89,16 @@ def _commands(_: str, rows: Sequence[str]) -> Sequence[str]:
     ]
 
 
+def _names(_: str, rows: Sequence[str]) -> Sequence[str]:
+    """A row for each page of the API reference."""
+    return [
+        "| {} | {} | {} |".format(
+            group.title, group.question, ", ".join("`{}`".format(name) for name in group.names)
+        )
+        for group in GROUPS
+    ]
+
+
 def page_of(command: str) -> str:
     """The name of a command's page."""
     return "command-" + command
@@ -120,6 +132,7 @@ _ROWS: Dict[str, Callable[[str, Sequence[str]], Sequence[str]]] = {
     "options": _options,
     "numbers": _numbers,
     "commands": _commands,
+    "names": _names,
 }
 
 if __name__ == "__main__":
