@@ -7,6 +7,8 @@ import inspect
 from pathlib import Path
 from typing import Any, List
 
+from google.protobuf.message import Message
+
 from tools.docs.reference import GROUPS, Group
 
 
@@ -39,7 +41,8 @@ def _link(group: Group) -> str:
 
 
 def _page(group: Group) -> str:
-    lines = ["# " + group.title, "", "**{}**".format(group.question), "", "```{eval-rst}"]
+    question = "**{}** [](./{}.md) explains it.".format(group.question, group.guide)
+    lines = ["# " + group.title, "", question, "", "```{eval-rst}"]
     lines += [".. autosummary::", "", *("   graph_opt." + name for name in group.names), ""]
     for name in group.names:
         lines += _entry(name)
@@ -48,6 +51,8 @@ def _page(group: Group) -> str:
 
 def _entry(name: str) -> List[str]:
     """The directive for one name; of a class, also what it adds to the classes that it extends."""
-    if inspect.isclass(public_value(name)):
-        return [".. autoclass:: graph_opt." + name, "   :members:", ""]
-    return [".. autofunction:: graph_opt." + name, ""]
+    value = public_value(name)
+    if not inspect.isclass(value):
+        return [".. autofunction:: graph_opt." + name, ""]
+    members = [] if issubclass(value, Message) else ["   :members:"]  # Options have a page.
+    return [".. autoclass:: graph_opt." + name, *members, ""]

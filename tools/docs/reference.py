@@ -16,12 +16,14 @@ class Group(NamedTuple):
       page: Name of its page.
       title: Title of its page.
       question: What it answers.
+      guide: Name of the page that explains their use.
       names: Dotted names without `graph_opt.`, in the order in which they are shown.
     """
 
     page: str
     title: str
     question: str
+    guide: str
     names: Sequence[str]
 
 
@@ -30,6 +32,7 @@ GROUPS = (
         "api-sessions",
         "Sessions and hooks",
         "How do I open a session that optimizes its graph?",
+        "get-started",
         (
             "Session",
             "InteractiveSession",
@@ -48,12 +51,14 @@ GROUPS = (
         "api-config",
         "Configs",
         "How do I make or read a config?",
+        "options",
         ("ConfigProto", "GraphOptions", "OptimizerOptions", "load_config"),
     ),
     Group(
         "api-graphs",
         "Graphs",
         "How do I rewrite a graph without a session, or compare both?",
+        "passes",
         (
             "optimize_graph",
             "optimize_graph_def",
@@ -66,6 +71,7 @@ GROUPS = (
         "api-reports",
         "Reports and metrics",
         "What was done, who waits for whom, how old are rows?",
+        "graph-page",
         (
             "report",
             "Report",
@@ -86,6 +92,7 @@ GROUPS = (
         "api-input",
         "Input",
         "How do batches reach the graph ahead of the step?",
+        "deeprec",
         (
             "staged",
             "prefetch_join",
@@ -99,6 +106,7 @@ GROUPS = (
         "api-lookups",
         "Group lookups",
         "How does a model look up many tables in one op?",
+        "group-lookups",
         (
             "group_embedding_lookup",
             "group_embedding_lookup_sparse",
@@ -112,6 +120,7 @@ GROUPS = (
         "api-dynamic-tables",
         "Dynamic tables",
         "How do rows come and go with their ids?",
+        "dynamic-tables",
         (
             "get_embedding_variable",
             "EmbeddingVariableOption",
@@ -136,6 +145,7 @@ GROUPS = (
         "api-columns",
         "Feature columns",
         "Which of DeepRec's and HybridBackend's feature columns are there?",
+        "deeprec",
         (
             "categorical_column_with_embedding",
             "sequence_categorical_column_with_embedding",
@@ -156,6 +166,7 @@ GROUPS = (
         "api-training",
         "Optimizers and checkpoints",
         "Which of DeepRec's optimizers and savers are there?",
+        "optimizers",
         (
             "train.AdagradDecayOptimizer",
             "train.AdagradDecayOptimizerV2",
@@ -170,18 +181,21 @@ GROUPS = (
         "api-serving",
         "Serving",
         "How does a program export a model for servers?",
+        "serving",
         ("export_fused",),
     ),
     Group(
         "api-strategies",
         "Strategies",
         "How does a script of DeepRec or HybridBackend train on several ranks?",
+        "strategies",
         ("CollectiveStrategy", "enable_distributed_strategy"),
     ),
     Group(
         "api-sok",
         "SparseOperationKit's names",
         "Which names of SparseOperationKit are there?",
+        "sharding",
         (
             "sok.init",
             "sok.Variable",
@@ -226,6 +240,7 @@ GROUPS = (
         "api-distributed-embeddings",
         "distributed-embeddings' names",
         "Which names of distributed-embeddings are there?",
+        "distributed-embeddings",
         (
             "distributed_embeddings.Embedding",
             "distributed_embeddings.ConcatOneHotEmbedding",
