@@ -103,6 +103,13 @@ def graph_page(names: Names) -> Around:
     assert "<html" in Path("report.html").read_text("utf-8")
 
 
+def monitor(names: Names) -> Around:
+    """A training that writes summaries."""
+    names.update(_trained_graph())
+    yield ""
+    assert list(Path("model").glob("events.out.tfevents.*"))
+
+
 def _trained_graph() -> Names:
     user, item = next_batch(100)
     tables = [tf.get_variable(name, [ROWS, 4]) for name in ("users", "items")]

@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import graph_opt
 from tools.docs.docstrings import to_restructured_text, without_addresses
 
 project = "graph_opt"
-html_title = project
+release = graph_opt.__version__
+html_title = "{} {}".format(project, release)
 extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",

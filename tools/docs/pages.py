@@ -51,6 +51,8 @@ NAVIGATION: Dict[str, Sequence[str]] = {
         "pipelined-updates",
         "shadow-steps",
         "graph-page",
+        "monitor",
+        "debug",
         "sharding",
         "dynamic-tables",
         "group-lookups",
