@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from tools.docs import tables
+from tools.docs.code_breaks import add_code_breaks
 from tools.docs.links import dead_links
 from tools.docs.pages import REPOSITORY, write_pages
 
@@ -33,6 +34,7 @@ def build(pages: Path, site: Path) -> None:
     shutil.rmtree(str(site), ignore_errors=True)
     settings = str(Path(__file__).parent)
     _run("sphinx", "-q", "-W", "--keep-going", "-c", settings, str(pages), str(site))
+    add_code_breaks(site)
     shutil.copytree(str(pages / "benchmarks"), str(site / "benchmarks"))
     dead = dead_links(site)
     if dead:

@@ -25,6 +25,7 @@ FOLDERS: Dict[str, str] = {
 }
 FILES: Dict[str, Tuple[str, str]] = {
     "CHANGELOG.md": ("changelog", "Changelog"),
+    "CONTRIBUTING.md": ("contributing", "Contributing"),
     "LICENSE": ("licence", "Licence"),
     "graph_opt/reporting/reports.schema.json": ("json-schema", "JSON schema"),
 }
@@ -84,6 +85,7 @@ NAVIGATION: Dict[str, Sequence[str]] = {
         "scaling",
         "architecture",
         "decisions",
+        "contributing",
         "development",
     ),
     "command-line": (
@@ -119,8 +121,9 @@ def write_pages(folder: Path) -> None:
     (folder / "index.md").write_text(_LINK.sub(_from_root, readme), "utf-8")
     write_api_pages(folder)
     for name, (page, title) in FILES.items():
+        text = (REPOSITORY / name).read_text("utf-8")
         is_page = name.endswith(".md")
-        shown = (REPOSITORY / name).read_text("utf-8") if is_page else _shown(title, [name])
+        shown = _LINK.sub(_from_root, text) if is_page else _shown(title, [name])
         (folder / (page + ".md")).write_text(shown, "utf-8")
     for name, introduction in FOLDERS.items():
         shown = _shown(name.capitalize(), _files(REPOSITORY / name), introduction)
