@@ -82,7 +82,7 @@ def receiver() -> Any:
     return tf.estimator.export.TensorServingInputReceiver(ids, {"ids": ids})
 
 
-def architecture(names: Names) -> Around:
+def architecture_passes(names: Names) -> Around:
     """A pattern of the language of rules."""
     names.update(op=op, UNIQUES=UNIQUES, rows_of=rows_of, ids=op("Placeholder"))
     names.update(segments=op("Placeholder"))

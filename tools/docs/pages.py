@@ -100,6 +100,12 @@ NAVIGATION: Dict[str, Sequence[str]] = {
         "command-convert",
         "command-completion",
     ),
+    "architecture": (
+        "architecture-passes",
+        "architecture-ahead",
+        "architecture-ops",
+        "architecture-sessions",
+    ),
     "json": ("json-schema",),
     "reference": tuple(group.page for group in GROUPS),
 }
