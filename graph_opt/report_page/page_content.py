@@ -50,7 +50,7 @@ class PageSource:
 
 
 def page_content(source: PageSource) -> Dict[str, Any]:
-    """Plain dicts, lists, strings and numbers; docs/command-line.md says what the page shows.
+    """Plain dicts, lists, strings and numbers; docs/graph-page.md says what the page shows.
 
     Raises:
       tf.errors.InvalidArgumentError: A graph is not valid: duplicate names, missing inputs.

@@ -147,8 +147,9 @@ class SingularMonitoredSession(tf.train.SingularMonitoredSession):
     """A `tf.train.SingularMonitoredSession` that prefetches.
 
     Args:
-      hooks, scaffold, master, checkpoint_dir, stop_grace_period_secs,
-        checkpoint_filename_with_path: As for `tf.train.SingularMonitoredSession`.
+      hooks, scaffold, master: As for `tf.train.SingularMonitoredSession`.
+      checkpoint_dir, stop_grace_period_secs: As there.
+      checkpoint_filename_with_path: As there.
       config: A `graph_opt.ConfigProto`, a `tf.ConfigProto` or None.
 
     Example:

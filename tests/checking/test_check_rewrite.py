@@ -56,7 +56,7 @@ def test_another_order_of_a_sum_is_rounding(fresh_graph: Any) -> None:
 
 @pytest.mark.slow
 def test_the_documented_example_runs(fresh_graph: Any) -> None:
-    page = Path(__file__).resolve().parents[2] / "docs" / "command-line.md"
+    page = Path(__file__).resolve().parents[2] / "docs" / "command-check.md"
     found = re.search(r"```python\n(.*?check_rewrite.*?)```", page.read_text("utf-8"), re.DOTALL)
     assert found is not None
     model = small_model(learning_rate=0.5, epochs=3)

@@ -1,9 +1,14 @@
-"""The defaults that the schema names: setting an option to its default is as not setting it."""
+"""Defaults and ranges of options are as documented.
+
+Setting an option to its default is as not setting it. Its smallest and its largest value are taken,
+and what is beyond them is refused.
+"""
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
-from typing import Any, Callable, Dict, List, NamedTuple, Union
+from typing import Any, Callable, Dict, List, NamedTuple, Tuple, Union
 
 from google.protobuf import text_format
 
@@ -11,6 +16,7 @@ from graph_opt.compat import tf
 from graph_opt.config import ConfigProto
 from graph_opt.config.options import SessionOptions, session_options
 from graph_opt.config.schema import FIELDS
+from tests.documented.option_rows import OptionRow, rows_of_options
 
 # Everything is on, so that each option has an effect.
 ALL_ON = """
@@ -44,6 +50,8 @@ READ: Dict[str, Callable[[str], Any]] = {
     "string": str,
 }
 MUST_BE_SET = "must be set"
+NUMBERS = re.compile(r"(?:at least )?(-?\d+)(?: to (-?\d+))?(?:, or (-?\d+))?$")
+CHOICES = re.compile(r"`(\w+)`(?:,| or|$)")
 BY_SESSION = "by session"  # What is done unless it is set differs from either value.
 
 
@@ -118,3 +126,40 @@ def test_another_default_is_found() -> None:
     assert _fault(Default("OptimizerOptions", "dense_staleness", "int32", "0"))
     assert _fault(Default("GroupEmbeddingOptions", "fuse_update", "bool", "false"))
     assert _fault(Default("GroupEmbeddingOptions", "adam", "string", MUST_BE_SET))
+
+
+def inside_and_outside(row: OptionRow) -> Tuple[List[Any], List[Any]]:
+    """Values that a row says are taken, and values that it says are refused."""
+    numbers = NUMBERS.match(row.range)
+    if numbers is None:
+        choices = CHOICES.findall("`{}`".format(row.range))
+        return (choices, [choices[0] + "other"]) if len(choices) > 1 else ([], [])
+    low, high, other = (None if one is None else int(one) for one in numbers.groups())
+    taken = [one for one in (low, high, other) if one is not None]
+    beyond = [min(taken) - 1] + ([] if high is None else [high + 1])
+    return taken, beyond
+
+
+def _range_faults(row: OptionRow) -> List[str]:
+    option = Default(row.message, row.name, row.kind, "")
+    taken, refused = inside_and_outside(row)
+    faults = ["{} is refused".format(one) for one in taken if isinstance(_read(option, one), str)]
+    for one in refused:
+        read = _read(option, one)
+        if not isinstance(read, str) or row.name not in read:
+            faults.append("{} is taken".format(one))
+    return faults
+
+
+def test_options_have_the_ranges_that_are_documented() -> None:
+    rows = [row for row in rows_of_options() if any(inside_and_outside(row))]
+    assert len(rows) > 20
+    faults = {(row.message, row.name): _range_faults(row) for row in rows}
+    assert {key: fault for key, fault in faults.items() if fault} == {}
+
+
+def test_another_range_is_found() -> None:
+    row = OptionRow("AsyncEmbeddingOptions", "prefetch_priority", "int32", "20", "-2 to 19", "")
+    assert _range_faults(row) == ["-2 is refused", "20 is taken"]
+    row = OptionRow("GroupEmbeddingOptions", "adam", "string", "", "deferred`, `soon` or `lazy", "")
+    assert _range_faults(row) == ["soon is refused"]

@@ -82,25 +82,41 @@ def receiver() -> Any:
     return tf.estimator.export.TensorServingInputReceiver(ids, {"ids": ids})
 
 
-def architecture(names: Names) -> Around:
+def architecture_passes(names: Names) -> Around:
     """A pattern of the language of rules."""
     names.update(op=op, UNIQUES=UNIQUES, rows_of=rows_of, ids=op("Placeholder"))
     names.update(segments=op("Placeholder"))
     yield ""
 
 
-def command_line(names: Names) -> Around:
-    """A check inside a program, and the page of a session."""
+def command_check(names: Names) -> Around:
+    """A check inside a program."""
+    names.update(_trained_graph())
+    yield ""
+    assert names["result"].verdict in ("equal", "rounding")
+
+
+def graph_page(names: Names) -> Around:
+    """The page of a session."""
+    names.update(_trained_graph())
+    yield ""
+    assert "<html" in Path("report.html").read_text("utf-8")
+
+
+def monitor(names: Names) -> Around:
+    """A training that writes summaries."""
+    names.update(_trained_graph())
+    yield ""
+    assert list(Path("model").glob("events.out.tfevents.*"))
+
+
+def _trained_graph() -> Names:
     user, item = next_batch(100)
     tables = [tf.get_variable(name, [ROWS, 4]) for name in ("users", "items")]
     rows = [tf.nn.embedding_lookup(*pair) for pair in zip(tables, (user, item))]
     loss, train_op = trained(tf.concat(rows, 1))
-    names.update(graph_opt=graph_opt, graph=tf.get_default_graph(), config=asynchronous())
-    names.update(loss=loss, train_op=train_op)
-    yield ""
-    assert names["result"].verdict in ("equal", "rounding")
-    yield ""
-    assert "<html" in Path("report.html").read_text("utf-8")
+    names = dict(graph_opt=graph_opt, graph=tf.get_default_graph(), config=asynchronous())
+    return dict(names, loss=loss, train_op=train_op)
 
 
 def distributed_embeddings(names: Names) -> Around:

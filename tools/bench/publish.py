@@ -2,7 +2,8 @@
 
 The JSON files of benchmarks that docs/benchmarks/ has are replaced by those just measured, where
 there are any; then all that follows from them is written anew: the charts beside them, the tables
-of docs/benchmarks.md, docs/scaling.md and docs/staleness.md, and the README's sentence on Adam.
+of docs/benchmarks.md, docs/scaling.md, docs/staleness.md and docs/choose-options.md, and the
+README's sentence on Adam.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import shutil
 from pathlib import Path
 from typing import Any, Callable, Dict, Optional, Sequence, Tuple
 
-from tools.bench import charts, staleness_page
+from tools.bench import charts, gains_page, staleness_page
 from tools.bench.accuracy import page as accuracy_page
 from tools.bench.adam import page as adam_page
 from tools.bench.charts import Case, cases, figure_of, ratio_at_best
@@ -32,10 +33,12 @@ from tools.bench.training.sessions import BOTH, STOCK
 PAGE = Path("docs/benchmarks.md")
 SCALING = Path("docs/scaling.md")
 STALENESS = Path("docs/staleness.md")
+CHOICE = Path("docs/choose-options.md")
 README = Path("README.md")
 PUBLISHED = Path("docs/benchmarks")
 MEASURED = Path("build/bench")
 _MARKED = re.compile(r"<!-- (\w+)\.json -->\n.*?<!-- end -->", re.DOTALL)
+_GAINS = re.compile(r"<!-- gains -->\n.*?<!-- end -->", re.DOTALL)
 _HEAD = head(
     "model | its tables | TensorFlow alone | graph_opt | times as fast | the machine allows"
 )
@@ -56,6 +59,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         (PAGE, with_tables),
         (SCALING, with_tables),
         (STALENESS, with_tables),
+        (CHOICE, with_gains),
         (README, with_sentences),
     ):
         page.write_text(written_anew(page.read_text("utf-8")), encoding="utf-8")
@@ -73,18 +77,28 @@ def with_sentences(page: str) -> str:
     return _MARKED.sub(lambda found: _marked(found[1], [_sentence(found[1])]), page)
 
 
+def with_gains(page: str) -> str:
+    """The text of docs/choose-options.md with the table of what options gained."""
+    lines = [*gains_page.HEAD, *gains_page.rows(lambda bench: read(_published(bench)))]
+    return _GAINS.sub(lambda _: "\n".join(["<!-- gains -->", *lines, "<!-- end -->"]), page)
+
+
+def _published(bench: str) -> Path:
+    return PUBLISHED / (bench + ".json")
+
+
 def _marked(bench: str, lines: Sequence[str]) -> str:
     return "<!-- {}.json -->\n{}\n<!-- end -->".format(bench, "\n".join(lines))
 
 
 def _table(bench: str) -> Sequence[str]:
     head, rows = _TABLES[bench]
-    path = PUBLISHED / (bench + ".json")
+    path = _published(bench)
     return [*head, *rows(read(path)), "", conditions(machine_in(path))]
 
 
 def _sentence(bench: str) -> str:
-    path = PUBLISHED / (bench + ".json")
+    path = _published(bench)
     return adam_page.sentence(read(path), machine_in(path))
 
 

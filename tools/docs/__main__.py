@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 from tools.docs import tables
-from tools.docs.links import dead_links, unlink_guesses
+from tools.docs.code_breaks import add_code_breaks
+from tools.docs.links import dead_links
 from tools.docs.pages import REPOSITORY, write_pages
 
 SITE = REPOSITORY / "build" / "docs"
@@ -33,9 +34,8 @@ def build(pages: Path, site: Path) -> None:
     shutil.rmtree(str(site), ignore_errors=True)
     settings = str(Path(__file__).parent)
     _run("sphinx", "-q", "-W", "--keep-going", "-c", settings, str(pages), str(site))
+    add_code_breaks(site)
     shutil.copytree(str(pages / "benchmarks"), str(site / "benchmarks"))
-    _run("pdoc", "--docformat", "google", "--output-directory", str(site / "api"), "graph_opt")
-    unlink_guesses(site / "api")
     dead = dead_links(site)
     if dead:
         raise SystemExit("\n".join(["links that lead nowhere:", *dead]))

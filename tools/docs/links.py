@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import re
-from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any, List, Optional, Sequence, Set, Tuple
+from typing import List, Optional, Sequence, Set, Tuple
 from urllib.parse import unquote, urlsplit
-
-_IN_DOCSTRING = re.compile(r'<a href="([^"]+)">(.*?)</a>')  # Others have a class.
 
 
 class _Page(HTMLParser):
@@ -59,22 +55,3 @@ def dead_links(folder: Path) -> List[str]:
         for link in sorted(page.links)
         if not site.leads_somewhere(path, link)
     ]
-
-
-def unlink_guesses(folder: Path) -> None:
-    """Makes text of links in docstrings of the API reference that lead nowhere.
-
-    pdoc links all names that a class has, also those that it inherits from TensorFlow, whose
-    members have no place on the page; and one of TensorFlow's own docstrings has a broken link.
-
-    Args:
-      folder: Of pdoc's pages, which are changed.
-    """
-    site = _Site(folder)
-    for path in site.pages:
-
-        def kept(match: Any, path: Path = path) -> str:
-            leads = site.leads_somewhere(path, unescape(match.group(1)))
-            return str(match.group(0 if leads else 2))
-
-        path.write_text(_IN_DOCSTRING.sub(kept, path.read_text("utf-8")), "utf-8")

@@ -1,8 +1,8 @@
 """The pages of the site: those of docs/, and those that are made from files beside it.
 
-The README is the first page. Configs and examples have a page for each folder, and some files have
-one of their own, to which links lead that leave docs/. The table of contents is that of the
-navigation.
+The README is the first page, and four doors lead on from it. Configs and examples have a page for
+each folder, and some files have one of their own, to which links lead that leave docs/. The sidebar
+shows the navigation.
 """
 
 from __future__ import annotations
@@ -11,6 +11,9 @@ import re
 import shutil
 from pathlib import Path
 from typing import Any, Dict, List, Sequence, Tuple
+
+from tools.docs.api_pages import write_api_pages
+from tools.docs.reference import GROUPS
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 DOCS = REPOSITORY / "docs"
@@ -22,35 +25,90 @@ FOLDERS: Dict[str, str] = {
 }
 FILES: Dict[str, Tuple[str, str]] = {
     "CHANGELOG.md": ("changelog", "Changelog"),
+    "CONTRIBUTING.md": ("contributing", "Contributing"),
     "LICENSE": ("licence", "Licence"),
     "graph_opt/reporting/reports.schema.json": ("json-schema", "JSON schema"),
 }
-NAVIGATION: Sequence[Tuple[str, Sequence[str]]] = (
-    ("Start", ("get-started", "when-it-does-not-pay")),
-    ("Coming from", ("tensorflow1", "deeprec", "sok", "distributed-embeddings", "strategies")),
-    (
-        "Using it",
-        (
-            "options",
-            "command-line",
-            "group-lookups",
-            "optimizers",
-            "dynamic-tables",
-            "sharding",
-            "serving",
-            "security",
-            "examples",
-            "configs",
-        ),
+# The pages below each page, in the order of the sidebar. The first level are the four doors: to
+# learn, to get something done, to look something up, and to understand it.
+NAVIGATION: Dict[str, Sequence[str]] = {
+    "index": ("learn", "do", "look-up", "understand"),
+    "learn": (
+        "get-started",
+        "examples",
+        "tensorflow1",
+        "deeprec",
+        "sok",
+        "distributed-embeddings",
+        "strategies",
     ),
-    ("When something is odd", ("troubleshooting", "errors", "refusals")),
-    ("What was measured", ("benchmarks", "staleness", "scaling", "releases")),
-    ("How it works", ("passes", "architecture", "decisions", "development")),
-)
-_REFERENCE = (
-    "# API reference\n\nEvery public name, with its shapes, dtypes, errors and an example: "
-    '<a href="api/graph_opt.html">graph_opt</a>.\n'
-)
+    "do": (
+        "choose-options",
+        "when-it-does-not-pay",
+        "configs",
+        "measure-staleness",
+        "smart-stage",
+        "micro-batches",
+        "pipelined-updates",
+        "shadow-steps",
+        "graph-page",
+        "monitor",
+        "debug",
+        "sharding",
+        "dynamic-tables",
+        "group-lookups",
+        "serving",
+        "security",
+        "troubleshooting",
+    ),
+    "look-up": (
+        "options",
+        "command-line",
+        "reference",
+        "refusals",
+        "errors",
+        "optimizers",
+        "releases",
+        "json",
+        "changelog",
+        "licence",
+    ),
+    "understand": (
+        "passes",
+        "staleness",
+        "exact-rows",
+        "how-check-compares",
+        "tuned-stages",
+        "stage-threads",
+        "large-graphs",
+        "benchmarks",
+        "scaling",
+        "architecture",
+        "decisions",
+        "contributing",
+        "development",
+    ),
+    "command-line": (
+        "command-run",
+        "command-check",
+        "command-cluster",
+        "command-proxy",
+        "command-rewrite",
+        "command-inspect",
+        "command-plan",
+        "command-export",
+        "command-convert",
+        "command-completion",
+    ),
+    "architecture": (
+        "architecture-passes",
+        "architecture-ahead",
+        "architecture-ops",
+        "architecture-sessions",
+    ),
+    "json": ("json-schema",),
+    "reference": tuple(group.page for group in GROUPS),
+}
 _LANGUAGES = {".py": "python", ".json": "json", ".pbtxt": "text", ".yaml": "yaml", ".sh": "bash"}
 _LINK = re.compile(r"(?<=\]\()([\w./-]+)(?=[#)])")
 
@@ -66,15 +124,19 @@ def write_pages(folder: Path) -> None:
     for path in folder.glob("*.md"):
         path.write_text(_LINK.sub(_from_docs, path.read_text("utf-8")), "utf-8")
     readme = (REPOSITORY / "README.md").read_text("utf-8")
-    (folder / "index.md").write_text(_LINK.sub(_from_root, readme) + _contents(), "utf-8")
-    (folder / "reference.md").write_text(_REFERENCE, "utf-8")
+    (folder / "index.md").write_text(_LINK.sub(_from_root, readme), "utf-8")
+    write_api_pages(folder)
     for name, (page, title) in FILES.items():
+        text = (REPOSITORY / name).read_text("utf-8")
         is_page = name.endswith(".md")
-        shown = (REPOSITORY / name).read_text("utf-8") if is_page else _shown(title, [name])
+        shown = _LINK.sub(_from_root, text) if is_page else _shown(title, [name])
         (folder / (page + ".md")).write_text(shown, "utf-8")
     for name, introduction in FOLDERS.items():
         shown = _shown(name.capitalize(), _files(REPOSITORY / name), introduction)
         (folder / (name + ".md")).write_text(shown, "utf-8")
+    for name, pages in NAVIGATION.items():
+        with open(str(folder / (name + ".md")), "a", encoding="utf-8") as page_file:
+            page_file.write("\n" + _contents(pages))
 
 
 def _from_docs(link: Any) -> str:
@@ -94,14 +156,9 @@ def _page_of(path: str) -> str:
     return (FILES[path][0] if path in FILES else path.split("/")[0]) + ".md"
 
 
-def _contents() -> str:
-    parts = []
-    for caption, names in NAVIGATION:
-        lines = ["```{toctree}", ":hidden:", ":caption: " + caption, "", *names, "```"]
-        parts.append("\n".join(lines))
-    others = ["reference", *(page for page, _ in FILES.values())]
-    parts.append("\n".join(["```{toctree}", ":hidden:", "", *others, "```"]))
-    return "\n\n" + "\n\n".join(parts) + "\n"
+def _contents(pages: Sequence[str]) -> str:
+    """What puts pages into the sidebar, below the page that it is written on."""
+    return "\n".join(["```{toctree}", ":hidden:", "", *pages, "```", ""])
 
 
 def _files(folder: Path) -> List[str]:

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tools.bench import charts, publish, records
+from tools.bench import charts, gains_page, publish, records
 from tools.bench.adam import page
 from tools.bench.charts import Case
 from tools.bench.records import Outcome, Record
@@ -107,6 +107,9 @@ def test_what_docs_show_follows_from_their_files(monkeypatch: pytest.MonkeyPatch
         assert publish.with_tables(text) == text
     text = publish.README.read_text("utf-8")
     assert publish.with_sentences(text) == text
+    text = publish.CHOICE.read_text("utf-8")
+    assert publish.with_gains(text) == text
+    assert text.count("\n| ") == 1 + len(gains_page.GAINS)
     for path in publish.PUBLISHED.glob("*.json"):
         outcome = records.read(path)
         for name, chart in charts.CHARTS.get(path.stem, {}).items():

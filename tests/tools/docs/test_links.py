@@ -1,4 +1,4 @@
-"""Links of the site that lead nowhere are found; those that pdoc guessed become text."""
+"""Links of the site that lead nowhere are found."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.docs.links import dead_links, unlink_guesses
+from tools.docs.links import dead_links
 
 
 @pytest.mark.parametrize(
@@ -28,12 +28,3 @@ def test_a_link_that_leads_nowhere_is_found(link: str, is_dead: bool, tmp_path: 
     page = '<h1 id="here">a</h1><a class="reference" href="{}">b</a>'.format(link)
     (tmp_path / "index.html").write_text(page + "<script>'<a href=\"missing\">'</script>")
     assert dead_links(tmp_path) == (["index.html: " + link] if is_dead else [])
-
-
-def test_only_guesses_become_text(tmp_path: Path) -> None:
-    path = tmp_path / "index.html"
-    text = '<p id="a"><a href="#a">a</a> {} <a class="class" href="#b">c</a></p>'
-    path.write_text(text.format('<a href="#b">b</a>'))
-    unlink_guesses(tmp_path)
-    assert path.read_text() == text.format("b")
-    assert dead_links(tmp_path) == ["index.html: #b"]

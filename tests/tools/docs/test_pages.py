@@ -24,10 +24,17 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_every_page_is_in_the_navigation_once() -> None:
-    listed = [name for _, names in NAVIGATION for name in names]
-    written = [path.stem for path in DOCS.glob("*.md")]
-    assert sorted(listed) == sorted([*written, *FOLDERS])
+def test_every_page_is_in_the_navigation_once(pages: Path) -> None:
+    listed = ["index", *(name for names in NAVIGATION.values() for name in names)]
+    assert sorted(listed) == sorted(path.stem for path in pages.glob("*.md"))
+    assert set(NAVIGATION) <= set(listed)
+
+
+@pytest.mark.parametrize("door", NAVIGATION["index"])
+def test_a_door_says_what_each_page_behind_it_answers(door: str, pages: Path) -> None:
+    page = (pages / (door + ".md")).read_text("utf-8")
+    linked = re.findall(r"^\| \[[^]]+\]\(([\w-]+)\.md\) \| \S.* \|$", page, flags=re.MULTILINE)
+    assert linked == list(NAVIGATION[door])
 
 
 def test_every_link_leads_to_a_page_or_file(pages: Path) -> None:
@@ -76,3 +83,10 @@ def test_the_site_is_built(tmp_path: Path) -> None:
         pytest.skip("Sphinx is not installed: make docs does so")
     build(tmp_path / "pages", tmp_path / "site")
     assert "graph_opt" in (tmp_path / "site" / "index.html").read_text("utf-8")
+    sessions = (tmp_path / "site" / "api-sessions.html").read_text("utf-8")
+    for part in (
+        'id="graph_opt.Session"',
+        'href="_modules/graph_opt/session/session.html#Session"',
+    ):
+        assert part in sessions
+    assert "MonitoredTrainingSession" in (tmp_path / "site" / "searchindex.js").read_text("utf-8")

@@ -9,8 +9,9 @@ import pytest
 
 from graph_opt.cli.parser import actions_of
 from graph_opt.config.schema import FIELDS
+from tests.documented.option_rows import rows_of_options
 from tools.docs.pages import DOCS
-from tools.docs.tables import commands, with_tables
+from tools.docs.tables import commands, page_of, with_tables
 
 
 @pytest.mark.parametrize("path", sorted(DOCS.glob("*.md")), ids=lambda path: str(path.stem))
@@ -20,20 +21,16 @@ def test_a_page_has_the_tables_that_are_written(path: Path) -> None:
 
 
 def test_every_command_has_a_table_of_its_flags() -> None:
-    page = (DOCS / "command-line.md").read_text("utf-8")
-    tables = " ".join(re.findall(r"<!-- flags of (.*?)(?: but .*)? -->", page))
-    with_flags = [
-        name
-        for name, command in commands().items()
-        if any(each.option_strings and each.dest != "help" for each in actions_of(command))
-    ]
-    assert sorted(tables.split()) == sorted(with_flags)
+    for name, command in commands().items():
+        page = (DOCS / (page_of(name) + ".md")).read_text("utf-8")
+        tables = re.findall(r"<!-- flags of (.*?)(?: but .*)? -->", page)
+        flags = [each for each in actions_of(command) if each.option_strings]
+        assert tables == ([name] if any(each.dest != "help" for each in flags) else [])
 
 
 def test_every_option_has_a_row() -> None:
-    page = (DOCS / "options.md").read_text("utf-8")
-    rows = re.findall(r"^\| `(\w+)` \| (\d+) \|", page, flags=re.MULTILINE)
-    assert sorted(rows) == sorted((field.name, str(field.number)) for field in FIELDS)
+    rows = [(row.message, row.name) for row in rows_of_options()]
+    assert sorted(rows) == sorted((field.message, field.name) for field in FIELDS)
 
 
 def test_rows_are_those_of_the_package() -> None:
@@ -42,7 +39,9 @@ def test_rows_are_those_of_the_package() -> None:
     assert "| `--gbit G` |" in written
     assert "--no-chief" not in written and "| old |" not in written
     options = "options of SmartStageOptions"
-    written = with_tables(page.format(options, "| `capacity` | 7 | bool | As is |"))
-    assert "| `capacity` | 1001 | int32, 2 | As is |" in written
+    written = with_tables(page.format(options, "| `capacity` | bool | 7 | As is |"))
+    assert "| `capacity` | int32 | 2 | As is |" in written
+    numbers = with_tables(page.format("numbers", "| old |"))
+    assert "| `StalenessLimit` | `table` 1, `updates` 2 |" in numbers and "| old |" not in numbers
     with pytest.raises(KeyError):
-        with_tables(page.format(options, "| `lost` | 7 | bool | As is |"))
+        with_tables(page.format(options, "| `lost` | bool | 7 | As is |"))

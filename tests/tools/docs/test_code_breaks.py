@@ -1,0 +1,17 @@
+"""Long names in code wrap between their parts, and nothing else changes."""
+
+from __future__ import annotations
+
+from tools.docs.code_breaks import with_code_breaks
+
+
+def test_names_break_after_their_parts() -> None:
+    page = '<a href="a_b.html">a_b</a> <span class="pre">{}</span> <pre>a_b</pre>'
+    for name, broken in (
+        ("do_async_embedding", "do_<wbr>async_<wbr>embedding"),
+        ("tf.train.Saver", "tf.<wbr>train.<wbr>Saver"),
+        ("_private", "_private"),
+        ("graph.pb", "graph.<wbr>pb"),
+        ("...", "..."),
+    ):
+        assert with_code_breaks(page.format(name)) == page.format(broken)

@@ -1,0 +1,74 @@
+"""What readers come for: each goal is three clicks away, and read in five minutes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Dict, Set
+
+import pytest
+
+from tools.docs.pages import write_pages
+
+MOST_CLICKS = 3
+MOST_WORDS = 1200  # Read in five minutes, at 240 words a minute.
+# What a reader wants, the page that has it, and the heading if it is one part of the page.
+GOALS = {
+    "is my model worth it?": ("when-it-does-not-pay", ""),
+    "speed up a script without changing it": ("get-started", ""),
+    "which options does my model need?": ("choose-options", ""),
+    "what is this option's default and range?": ("options", "Run lookups ahead of the step"),
+    "train on parameter servers on this machine": ("command-cluster", ""),
+    "train on several ranks of Horovod": ("command-run", "Start ranks of Horovod"),
+    "does my script still compute the same?": ("command-check", ""),
+    "why was this lookup left alone?": ("graph-page", ""),
+    "how old are the rows that my steps use?": ("measure-staleness", ""),
+    "it hangs, differs or is no faster": ("debug", ""),
+    "a server was killed, what happened?": (
+        "errors",
+        "What happens when a task of the cluster is lost",
+    ),
+    "serve the model": ("command-export", ""),
+}
+LINK = re.compile(r"\]\(([\w-]+)\.md[#)]")
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Dict[str, str]:
+    folder = tmp_path_factory.mktemp("docs") / "pages"
+    write_pages(folder)
+    return {path.stem: path.read_text("utf-8") for path in Path(folder).glob("*.md")}
+
+
+def clicks_to(pages: Dict[str, str]) -> Dict[str, int]:
+    """How many links of texts, the sidebar left out, lead from the first page to each."""
+    found: Dict[str, int] = {}
+    reached: Set[str] = {"index"}
+    while reached:
+        found.update(dict.fromkeys(reached, max(found.values(), default=-1) + 1))
+        reached = {link for page in reached for link in LINK.findall(pages[page])} - set(found)
+    return found
+
+
+def part_of(page: str, heading: str) -> str:
+    """The text under a heading, up to the next one of its level; all of it without a heading."""
+    if not heading:
+        return page
+    return re.split(r"^## ", page.split("## {}\n".format(heading))[1], flags=re.MULTILINE)[0]
+
+
+def test_each_goal_is_three_clicks_away(pages: Dict[str, str]) -> None:
+    clicks = clicks_to(pages)
+    assert len(GOALS) == 12
+    assert {
+        goal: clicks[page] for goal, (page, _) in GOALS.items() if clicks[page] > MOST_CLICKS
+    } == {}
+
+
+def test_each_goal_is_read_in_five_minutes(pages: Dict[str, str]) -> None:
+    words = {goal: len(part_of(pages[page], part).split()) for goal, (page, part) in GOALS.items()}
+    assert {goal: count for goal, count in words.items() if count > MOST_WORDS} == {}
+
+
+def test_every_page_is_reached_by_links_alone(pages: Dict[str, str]) -> None:
+    assert set(pages) - set(clicks_to(pages)) == set()

@@ -1,0 +1,29 @@
+"""Lets long names in code wrap where their parts end, as columns of tables are narrow."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+_CODE = re.compile(r'<span class="pre">([^<]+)</span>')
+_END_OF_PART = re.compile(r"(?<=\w)([_./=]+)(?=\w)")
+
+
+def add_code_breaks(folder: Path) -> None:
+    """Marks in all pages of a site where a line may break within code; copied text stays the same.
+
+    Args:
+      folder: Of the pages, which are changed.
+    """
+    for path in folder.rglob("*.html"):
+        path.write_text(with_code_breaks(path.read_text("utf-8")), "utf-8")
+
+
+def with_code_breaks(page: str) -> str:
+    """The HTML of a page with these marks."""
+    return _CODE.sub(_broken, page)
+
+
+def _broken(found: Any) -> str:
+    return '<span class="pre">{}</span>'.format(_END_OF_PART.sub(r"\1<wbr>", found.group(1)))
