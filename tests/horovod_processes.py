@@ -10,6 +10,7 @@ import pytest
 
 NEEDS_HOROVOD = pytest.mark.horovod  # `make test-horovod` runs these with any TensorFlow
 _REPOSITORY = Path(__file__).resolve().parents[1]
+_SECONDS_TO_END = 60.0
 
 
 def run_ranks_of(
@@ -17,14 +18,23 @@ def run_ranks_of(
 ) -> subprocess.CompletedProcess[str]:
     """Runs a module of the tests on so many ranks; their output comes as one text."""
     launcher = [sys.executable, "-m", "horovod.runner.launch", "-np", str(num_ranks), "--gloo"]
-    return subprocess.run(
-        [*launcher, sys.executable, "-m", module, *arguments],
+    command = [*launcher, sys.executable, "-m", module, *arguments]
+    with subprocess.Popen(
+        command,
         cwd=str(_REPOSITORY),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=timeout,
-    )
+    ) as process:
+        try:
+            printed, _ = process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            process.terminate()  # The launcher ends its ranks; killed, it would leave them running.
+            printed, _ = process.communicate(timeout=_SECONDS_TO_END)
+            raise AssertionError(
+                "still running after {:g} s:\n{}".format(timeout, printed)
+            ) from None
+    return subprocess.CompletedProcess(command, process.returncode, printed)
 
 
 def check_all_done(num_ranks: int, module: str, *arguments: str) -> None:

@@ -15,6 +15,7 @@ from graph_opt.passes.fusion.compact_gradients import compact_gradients
 from graph_opt.passes.fusion.fuse_group_embedding import fuse_group_embedding
 from graph_opt.passes.micro_batches.micro_batches import micro_batches
 from graph_opt.passes.name_map import UNCHANGED, NameMap
+from graph_opt.passes.parse_examples import parse_examples
 from graph_opt.passes.pass_state import PassState
 from graph_opt.passes.pipeline.pipeline_dense import pipeline_dense
 from graph_opt.passes.prefetch.async_embedding import async_embedding
@@ -57,6 +58,7 @@ PASSES = (
     Pass(take_turns, "late: what runs ahead does so for all batches of a step"),
     Pass(pack_dense, "late: it packs what main still exchanges with servers"),
     Pass(pipeline_dense, "then: it moves messages from steps of main to a stage"),
+    Pass(parse_examples, "late: lookups read what is parsed, whoever parses it"),
     Pass(protect_gathers, "last: lookups that are still TensorFlow's own and stay in main"),
 )
 

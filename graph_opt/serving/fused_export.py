@@ -46,13 +46,14 @@ class FusedExport(NamedTuple):
 
     def __str__(self) -> str:
         return (
-            "{}; {:,} nodes in place of {:,}\n"
+            "{}; {:,} nodes in place of {:,}\n{}"
             "tags {}: in TensorFlow's own ops, as before\n"
             "tags {}: fused; load {} first"
         ).format(
             summary(self.report),
             self.fused_nodes,
             self.stock_nodes,
+            "".join(change + "\n" for change in self.report.changes),
             ",".join(self.stock_tags),
             ",".join(self.fused_tags),
             self.library,
@@ -100,6 +101,7 @@ def export_fused(
     Example:
       >>> print(graph_opt.export_fused("export/1", "served/1"))
       26 of 26 lookups fused into 1 op, 1,204 nodes in place of 2,310
+      Examples of 26 features parsed by an op of ours
       tags serve: in TensorFlow's own ops, as before
       tags serve,graph_opt: fused; load served/1/assets.extra/libgraph_opt_serving.tf2.15.so first
     """

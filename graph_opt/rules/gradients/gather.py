@@ -14,7 +14,8 @@ shape of the table and by the name: TensorFlow puts the gradient of op `a/b` int
 from __future__ import annotations
 
 import re
-from typing import Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from weakref import WeakKeyDictionary
 
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, TensorRef
@@ -23,6 +24,7 @@ from graph_opt.rules.match.structure import Structure
 from graph_opt.rules.match.table import find_read
 from graph_opt.rules.op_names import COMBINERS, GROUP_LOOKUPS, ROW_READERS
 
+_NEAREST: WeakKeyDictionary[GraphView, Dict[Tuple[TensorRef, str], int]] = WeakKeyDictionary()
 _GRADIENT_SCOPE = re.compile(r"_grad(_\d+)?$")
 _SHAPES = ("Shape", "VariableShape")
 _PART_OF_SHAPE = ("StridedSlice", "Cast", "Identity")
@@ -117,11 +119,11 @@ def _of_gather(view: GraphView, gather: str, table: Table) -> Iterator[GatheredS
             continue
         indices = TensorRef(use.consumer, 0)
         values = _values_beside(view, indices)
-        if values is None:
+        if values is None or not _is_nearest(view, gather, values):
             continue
         structure = Structure(view)
         gradient, _, shape = values_and_ids(structure, values, indices)
-        if not _is_shape_of(structure, shape, table) or not _is_nearest(view, gather, values):
+        if not _is_shape_of(structure, shape, table):
             continue
         yield GatheredSlices(Slices(values, indices), gradient, tuple(structure.seen))
 
@@ -149,9 +151,9 @@ def _of_combiner(view: GraphView, combiner: str, table: Table) -> Iterator[Gathe
             continue
         gradient, _, of_segments, rows = view.inputs(name)[:4]
         structure = Structure(view)
-        if of_segments != segments or not _is_shape_of(structure, rows, table):
+        if of_segments != segments or not _is_nearest(view, combiner, TensorRef(name, 0)):
             continue
-        if not _is_nearest(view, combiner, TensorRef(name, 0)):
+        if not _is_shape_of(structure, rows, table):
             continue
         if view.op(name) != kind + "V2":
             need = "IndexedSlices, not the gradient of all rows of the table"
@@ -193,19 +195,36 @@ def gradients_of_own_op(view: GraphView, lookup: Lookup) -> Iterator[str]:
 
 def _is_nearest(view: GraphView, gather: str, values: TensorRef) -> bool:
     """Whether no other reader of the ids fits the gradient's name better than this gather."""
-    ids = view.inputs(gather)[1]
-    rivals = [
-        use.consumer
-        for use in view.uses(ids)
-        if use.slot == 1 and view.op(use.consumer) in ROW_READERS and use.consumer != gather
-    ]
-    return _is_nearest_of(rivals, gather, values.node)
+    scope = _scope_of(values.node)
+    return _common_suffix(scope, gather) >= _nearest(view, view.inputs(gather)[1], scope)
+
+
+def _nearest(view: GraphView, ids: TensorRef, scope: str) -> int:
+    """How well the name fits of the reader of ids whose name fits a gradient's scope best.
+
+    Models may look up the same ids in a thousand tables. Each of a thousand gradients then asks
+    this for each lookup.
+    """
+    known = _NEAREST.setdefault(view, {})
+    if (ids, scope) not in known:
+        readers = [
+            use.consumer
+            for use in view.uses(ids)
+            if use.slot == 1 and view.op(use.consumer) in ROW_READERS
+        ]
+        known[ids, scope] = max((_common_suffix(scope, reader) for reader in readers), default=0)
+    return known[ids, scope]
 
 
 def _is_nearest_of(rivals: Sequence[str], gather: str, gradient: str) -> bool:
-    scope = _GRADIENT_SCOPE.sub("", gradient.rpartition("/")[0])
+    scope = _scope_of(gradient)
     own = _common_suffix(scope, gather)
     return all(_common_suffix(scope, rival) <= own for rival in rivals)
+
+
+def _scope_of(gradient: str) -> str:
+    """The name of the op that a node is a gradient of, as its scope has it."""
+    return _GRADIENT_SCOPE.sub("", gradient.rpartition("/")[0])
 
 
 def _common_suffix(scope: str, name: str) -> int:

@@ -1,0 +1,92 @@
+"""Parses the Examples of requests by one op that is made for many features.
+
+A graph that serves spends most of a large request on `ParseExample`: with 200 features, 20 of 22 ms
+of 512 rows once its lookups are fused. The op that replaces it reads the same features into the
+same tensors, and leaves whatever it does not know, and all errors, to TensorFlow's parser.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Dict, List
+
+import numpy as np
+
+from graph_opt.compat import tf
+from graph_opt.config.options import SessionOptions
+from graph_opt.graph.edits import Edits
+from graph_opt.graph.op_call import Tensor, call_op
+from graph_opt.graph.view import GraphView, TensorRef
+from graph_opt.passes.node_writer import tensor_of
+from graph_opt.passes.pass_state import PassState
+from graph_opt.reporting.tables import counted
+from graph_opt.rules.parsed_examples import PARSERS, ParsedExamples, parsed_examples
+
+_LEAST_FEATURES = 8  # of fewer, parsing takes less time than the rest of a request
+_STRING = int(tf.string.as_datatype_enum)
+_LEFT = "TensorFlow parses the Examples of '{}': it has {}"
+_KEPT = ("Tdense", "num_sparse", "sparse_types", "dense_shapes")
+
+
+def parse_examples(state: PassState, options: SessionOptions) -> PassState:
+    """Replaces the parsers of a graph that serves."""
+    if not options.served or options.group_embedding is None:
+        return state
+    for node in state.view.of_op(*PARSERS):
+        if node in state.name_map.not_run or not state.view.is_read(node):
+            continue
+        parsed = parsed_examples(state.view, node)
+        if parsed.features < _LEAST_FEATURES:
+            continue
+        if parsed.unusual:
+            state = state.reporting(_LEFT.format(node, parsed.unusual))
+        else:
+            state = _replaced(state, parsed)
+    return state
+
+
+def _replaced(state: PassState, parsed: ParsedExamples) -> PassState:
+    view = state.view
+    nodes = _nodes(view, parsed)
+    name = nodes[-1].name
+    edits = Edits(view)
+    outputs = [
+        TensorRef(parsed.node, index) for index in range(len(view.dtypes(parsed.node) or ()))
+    ]
+    for output in outputs:
+        edits.replace(output, output._replace(node=name).input_name)
+    for controlled in list(view.control_uses(parsed.node)):
+        edits.move_wait(controlled, parsed.node, (name,))
+    told = "Examples of {} parsed by an op of ours".format(counted(parsed.features, "feature"))
+    state = state.rewritten(edits.rewrite(nodes)).without({parsed.node}).reporting(told)
+    substitutes = {str(output): str(output._replace(node=name)) for output in outputs}
+    name_map = dataclasses.replace(
+        state.name_map, substitutes={**state.name_map.substitutes, **substitutes}
+    )
+    return dataclasses.replace(state, name_map=name_map)
+
+
+def _nodes(view: GraphView, parsed: ParsedExamples) -> List[Any]:
+    """The op that parses, last, and the constants that it needs."""
+    device, scope = view.device(parsed.node), parsed.node + "/group_parse"
+    given = view.nodes[parsed.node]
+    nodes: List[Any] = []
+    arguments: Dict[str, Any] = {
+        "serialized": tensor_of(view, parsed.serialized),
+        "names": tensor_of(view, parsed.names),
+        "dense_defaults": [tensor_of(view, default) for default in parsed.defaults],
+    }
+    for argument, keys in (("sparse_keys", parsed.sparse_keys), ("dense_keys", parsed.dense_keys)):
+        if isinstance(keys, TensorRef):
+            arguments[argument] = tensor_of(view, keys)
+            continue
+        value = tf.make_tensor_proto(np.array(keys, object), tf.string, [len(keys)])
+        name = "{}/{}".format(scope, argument)
+        nodes.append(call_op("Const", name, {"dtype": _STRING, "value": value}, device).node)
+        arguments[argument] = Tensor(name, _STRING)
+    kept = {key: given.attr[key] for key in _KEPT if key in given.attr}
+    if "num_sparse" not in kept:
+        kept["num_sparse"] = len(given.attr["sparse_types"].list.type)
+    node = call_op("GroupParseExample", scope, {**arguments, **kept}, device).node
+    node.input.extend("^" + control for control in view.controls(parsed.node))
+    return [*nodes, node]
