@@ -66,6 +66,7 @@ def export_fused(
     inputs: Optional[Mapping[str, str]] = None,
     outputs: Optional[Mapping[str, str]] = None,
     config: Optional[Any] = None,
+    repeated: Sequence[str] = (),
     watch: Callable[[str], None] = lambda _: None,
 ) -> FusedExport:
     """Writes a SavedModel for servers, with fused lookups.
@@ -84,6 +85,8 @@ def export_fused(
       outputs: In the same way, what they fetch.
       config: A `graph_opt.ConfigProto` whose `group_embedding_options` say what is fused; by
         default, all lookups.
+      repeated: Inputs of signatures, or features of their examples, that are the same in all rows
+        of a request: what depends on them alone is computed once. Requests are checked.
       watch: Told which part of the work begins: `COPYING`, `FUSING` or `WRITING`.
 
     Returns:
@@ -115,7 +118,7 @@ def export_fused(
         watch(FUSING)
         saved_model = parse_saved_model(folder)
         stock = meta_graph_with(saved_model, tags, model)
-        fused = fused_meta_graph(stock, session_options(_fusing(config)))
+        fused = fused_meta_graph(stock, session_options(_fusing(config)), repeated)
         if fused.meta_graph is stock:
             raise tf.errors.FailedPreconditionError(None, None, _nothing_fused(model, fused.report))
         watch(WRITING)

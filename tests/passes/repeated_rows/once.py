@@ -1,0 +1,88 @@
+"""Runs a graph as it is, and with what repeated inputs reach computed once."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Mapping, NamedTuple, Sequence
+
+import numpy as np
+
+from graph_opt.compat import tf
+from graph_opt.graph.rewrite import apply_to_graph_def
+from graph_opt.graph.view import GraphView, TensorRef
+from graph_opt.passes.optimize import Planned
+from graph_opt.passes.repeated_rows.repeated_rows import RequestRows, repeated_rows
+from tests.passes.legal_rewrites import as_bytes, require_kept, require_legal
+
+Arrays = Mapping[str, np.ndarray]
+
+
+class Once(NamedTuple):
+    """What the pass made of a graph.
+
+    Attributes:
+      graph_def: The rewritten graph.
+      planned: What the pass returned.
+      fetched: What to fetch from the rewritten graph, by the names in the original one.
+    """
+
+    graph_def: Any
+    planned: Planned
+    fetched: Dict[str, str]
+
+    @property
+    def view(self) -> GraphView:
+        """The rewritten graph without what nothing needs any more."""
+        return GraphView(self.graph_def).without(self.planned.name_map.dead)
+
+    def refused(self) -> Dict[str, str]:
+        """What was seen at each node that is computed for all rows."""
+        return {each["node"]: each["saw"] for each in self.planned.report.refusals}
+
+
+def computed_once(repeated: Mapping[str, Any], varying: Sequence[Any], fetched: Any) -> Once:
+    """Runs the pass over the default graph.
+
+    Args:
+      repeated: Tensors by feature.
+      varying: Other tensors that are fed.
+      fetched: A tensor, or a list of them.
+    """
+    results = fetched if isinstance(fetched, list) else [fetched]
+    graph_def = tf.get_default_graph().as_graph_def(add_shapes=True)
+    given = as_bytes(graph_def)
+    rows = RequestRows(
+        {name: TensorRef.parse(tensor.name) for name, tensor in repeated.items()},
+        tuple(TensorRef.parse(tensor.name) for tensor in varying),
+        tuple(TensorRef.parse(tensor.name) for tensor in results),
+        (
+            frozenset(
+                TensorRef.parse(tensor.name) for tensor in [*repeated.values(), *varying]
+            ),
+        ),
+    )
+    planned = repeated_rows(graph_def, rows)
+    assert as_bytes(graph_def) == given
+    rewritten = apply_to_graph_def(graph_def, *planned.rewrites)
+    require_kept(graph_def, rewritten, divided=False)
+    require_legal(rewritten)
+    substitutes = planned.name_map.substitutes
+    names = {tensor.name: substitutes.get(tensor.name, tensor.name) for tensor in results}
+    once = Once(rewritten, planned, names)
+    once.view  # Nothing that is alive reads anything that is dead.
+    return once
+
+
+def predicted(once: Once, variables: Sequence[Any], feeds: Dict[Any, Any]) -> List[Any]:
+    """What the original graph predicts, and the rewritten one, of the default session's values."""
+    session = tf.get_default_session()
+    expected = session.run(list(once.fetched), {each.name: value for each, value in feeds.items()})
+    values = session.run(list(variables))
+    with tf.Graph().as_default(), tf.Session() as other:
+        tf.import_graph_def(once.graph_def, name="")
+        graph = other.graph
+        for variable, value in zip(variables, values):
+            initial = variable.initializer.inputs[1].name
+            other.run(variable.initializer.name, {initial: value})
+        named = {graph.get_tensor_by_name(each.name): value for each, value in feeds.items()}
+        found = other.run(list(once.fetched.values()), named)
+    return [expected, found]
