@@ -35,6 +35,8 @@ class FusedExport(NamedTuple):
       stock_nodes: Nodes of the former.
       fused_nodes: Nodes of the latter.
       library: The file of the ops, which a process loads before the latter.
+      once: What is computed once for repeated inputs, and what is not although it reads nothing
+        else of a request, a line each.
     """
 
     report: Report
@@ -43,16 +45,18 @@ class FusedExport(NamedTuple):
     stock_nodes: int
     fused_nodes: int
     library: str
+    once: Sequence[str] = ()
 
     def __str__(self) -> str:
         return (
-            "{}; {:,} nodes in place of {:,}\n"
+            "{}; {:,} nodes in place of {:,}\n{}"
             "tags {}: in TensorFlow's own ops, as before\n"
             "tags {}: fused; load {} first"
         ).format(
             summary(self.report),
             self.fused_nodes,
             self.stock_nodes,
+            "".join(line + "\n" for line in self.once),
             ",".join(self.stock_tags),
             ",".join(self.fused_tags),
             self.library,
@@ -132,6 +136,7 @@ def export_fused(
         len(stock.graph_def.node),
         len(fused.meta_graph.graph_def.node),
         os.path.join(output, _EXTRA, os.path.basename(library)),
+        fused.once,
     )
 
 

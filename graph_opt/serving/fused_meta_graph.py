@@ -21,6 +21,7 @@ from graph_opt.passes.optimize import Planned, plan
 from graph_opt.passes.repeated_rows.repeated_rows import repeated_rows
 from graph_opt.reporting.report import Report
 from graph_opt.serving.repeated_inputs import request_rows
+from graph_opt.serving.repeated_requests import note_repeated_inputs
 
 TAG = "graph_opt"
 """Tag of a graph with fused lookups, beside those of the graph that it was made from."""
@@ -32,10 +33,13 @@ class FusedMetaGraph(NamedTuple):
     Attributes:
       meta_graph: The MetaGraphDef with fused lookups; the given one if none is fused.
       report: What was fused, and why other lookups were not.
+      once: What is computed once for repeated inputs, and what is not although it reads nothing
+        else of a request, a line each.
     """
 
     meta_graph: Any
     report: Report
+    once: Sequence[str] = ()
 
 
 def fused_meta_graph(
@@ -69,14 +73,14 @@ def fused_meta_graph(
         refusals=(*once.refusals, *planned.report.refusals),
     )
     if not is_fused and not once.changes:
-        return FusedMetaGraph(stock, report)
+        return FusedMetaGraph(stock, report, _lines(once))
     if is_fused:
         _apply(meta_graph, planned)
     if inferred:
         meta_graph.graph_def.CopyFrom(without_shapes(meta_graph.graph_def))
     meta_graph.meta_info_def.tags.append(TAG)
     _list_ops(meta_graph)
-    return FusedMetaGraph(meta_graph, report)
+    return FusedMetaGraph(meta_graph, report, _lines(once))
 
 
 def _compute_once(meta_graph: Any, repeated: Sequence[str]) -> Report:
@@ -85,7 +89,13 @@ def _compute_once(meta_graph: Any, repeated: Sequence[str]) -> Report:
     planned = repeated_rows(meta_graph.graph_def, rows)
     if planned.rewrites:
         _apply(meta_graph, planned)
+        note_repeated_inputs(meta_graph, list(rows.repeated))
     return planned.report
+
+
+def _lines(once: Report) -> List[str]:
+    refused = ["for all rows: {node}: {saw}".format(**refusal) for refusal in once.refusals]
+    return [*once.changes, *refused]
 
 
 def _apply(meta_graph: Any, planned: Planned) -> None:
