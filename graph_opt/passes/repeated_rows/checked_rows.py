@@ -20,7 +20,6 @@ from graph_opt.graph.op_call import Tensor
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.passes.node_writer import NodeWriter
-from graph_opt.passes.repeated_rows.first_rows import FirstRows
 
 _BITS: Mapping[int, int] = {
     tf.float16.as_datatype_enum: tf.int16.as_datatype_enum,
@@ -139,11 +138,3 @@ class CheckedRows:
             suffix, "Assert", condition=condition, data=[text], summarize=_SUMMARIZED
         )
         self._slices[feature].input.append("^" + check.name)
-
-
-def check_numbers(
-    checks: CheckedRows, rows: FirstRows, features: Mapping[str, TensorRef], feature: str, other: str
-) -> None:
-    """Checks that an input has as many rows as another one with which it is joined."""
-    counts = [rows.row_count(features[each]) for each in (feature, other)]
-    checks.same_number(feature, other, counts)

@@ -14,7 +14,7 @@ row, too, and only whole lookups, which are recognised by their patterns, make r
 from __future__ import annotations
 
 import dataclasses
-from typing import AbstractSet, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import AbstractSet, Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
 
 from graph_opt.compat.op_definitions import is_stateful
 from graph_opt.graph.refusal import Refusal
@@ -27,6 +27,7 @@ from graph_opt.passes.micro_batches.values import Count, RowCount, Rows, Value, 
 from graph_opt.passes.repeated_rows.row_rules import (
     FINDS,
     OF_ENTRIES,
+    first_of,
     has_rule,
     only_reads,
     rows_of,
@@ -109,6 +110,10 @@ class Classifier:
     def shape(self, tensor: TensorRef) -> Shape:
         """The static shape of a tensor, also where it follows only from how it is computed."""
         return self._known_shapes.shape(tensor)
+
+    def numbers(self, tensor: TensorRef) -> Optional[Any]:
+        """The elements of a tensor that is a shape, or computed from shapes; None if not known."""
+        return self._known_shapes.numbers(tensor)
 
     def is_once(self, tensor: TensorRef) -> bool:
         """Whether a tensor is the same for all rows, because it reads repeated inputs."""
@@ -193,7 +198,15 @@ class Classifier:
         if all(value.shared for value in values) and has_rule(call.op):
             return [_SHARED] * count
         self._look_up_numbers(call)
+        if all(each.is_once or not self._varies(tensor) for each, tensor in self._read(name)):
+            taken = first_of(call)
+            if taken is not None:
+                return taken
         return rows_of(call)
+
+    def _read(self, name: str) -> List[Tuple[Known, TensorRef]]:
+        found = [(self.known(tensor), tensor) for tensor in self._view.inputs(name)]
+        return [(known, tensor) for known, tensor in found if known is not None]
 
     def _look_up_numbers(self, call: Call) -> None:
         """Has a rule see constants, and refuses to compute with the number of rows itself."""

@@ -24,12 +24,15 @@ from graph_opt.passes.micro_batches.values import has_counts
 from graph_opt.passes.node_writer import NodeWriter, free_scope
 from graph_opt.passes.optimize import Planned
 from graph_opt.passes.pass_state import PassState
-from graph_opt.passes.repeated_rows.checked_rows import CheckedRows, check_numbers, require_rows
+from graph_opt.passes.repeated_rows.checked_rows import CheckedRows, require_rows
 from graph_opt.passes.repeated_rows.classify import Classifier
 from graph_opt.passes.repeated_rows.first_rows import FirstRows
+from graph_opt.passes.repeated_rows.joined_products import JoinedProducts
+from graph_opt.passes.repeated_rows.weighted_sums import WeightedSums
 from graph_opt.reporting.tables import counted
 
 _SCOPE = "repeated_rows"
+_PRODUCTS = "repeated_products"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,7 +69,8 @@ def repeated_rows(graph_def: Any, rows: RequestRows) -> Planned:
         features, refusals = _accepted(state.view, rows.repeated)
         state = state.reporting(refusals=tuple(each.to_dict() for each in refusals))
         if features:
-            state = _computed_once(state, dataclasses.replace(rows, repeated=features))
+            accepted = dataclasses.replace(rows, repeated=features)
+            state = _computed_once(_with_products_apart(state, accepted), accepted)
     return Planned(state.rewrites, state.name_map, state.report)
 
 
@@ -82,6 +86,37 @@ def _accepted(
         except Refusal as refusal:
             refusals.append(refusal)
     return found, refusals
+
+
+def _with_products_apart(state: PassState, rows: RequestRows) -> PassState:
+    """The graph in which products of what varies and what is repeated are apart.
+
+    It computes the same for requests in which repeated inputs are the same in all rows.
+    """
+    view = state.view
+    classifier = Classifier(view, tuple(rows.repeated.values()), rows.varying)
+    if not all(_is_checked(classifier, rows, tensor) for tensor in rows.repeated.values()):
+        return state
+    writer, edits = NodeWriter(view, free_scope(view, _PRODUCTS), ""), Edits(view)
+    fetched = [tensor.node for tensor in rows.fetched]
+    replaced = [
+        *JoinedProducts(view, classifier, writer, edits, fetched).replace(),
+        *WeightedSums(view, classifier, writer, edits).replace(),
+    ]
+    edits.apply_to_new(writer.nodes)
+    rewritten = state.rewritten(edits.rewrite(writer.nodes))
+    dead = dead_nodes(rewritten.view, set(replaced).difference(fetched))
+    return rewritten.without(dead.difference(rewritten.view.ancestors(fetched)))
+
+
+def _is_checked(classifier: Classifier, rows: RequestRows, tensor: TensorRef) -> bool:
+    """Whether an input is fed together with all others that must have as many rows."""
+    others = [
+        other
+        for other in (*rows.repeated.values(), *rows.varying)
+        if classifier.has_as_many_rows(tensor, other)
+    ]
+    return all((tensor in request) == (each in request) for request in rows.requests for each in others)
 
 
 def _computed_once(state: PassState, rows: RequestRows) -> PassState:
@@ -101,7 +136,8 @@ def _computed_once(state: PassState, rows: RequestRows) -> PassState:
     if not copies.copied:
         return state.reporting(refusals=(*state.report.refusals, *refusals))
     for feature, other in _joined(classifier, rows):
-        check_numbers(checks, copies, features, feature, other)
+        counts = [copies.row_count(each) for each in (features[feature], other)]
+        checks.same_number(feature, _name_of(rows, other), counts)
     rewritten = state.rewritten(edits.rewrite(writer.nodes))
     dead = _unread(rewritten.view, classifier, _still_fetched(rows, substitutes))
     name_map = dataclasses.replace(rewritten.name_map, substitutes=substitutes).with_dead(dead)
@@ -110,18 +146,21 @@ def _computed_once(state: PassState, rows: RequestRows) -> PassState:
     )
 
 
-def _joined(classifier: Classifier, rows: RequestRows) -> Iterator[Tuple[str, str]]:
-    """Pairs of features that must have as many rows, and that requests feed together."""
-    features = list(rows.repeated)
-    for place, feature in enumerate(features):
-        for other in features[:place]:
-            tensors = rows.repeated[feature], rows.repeated[other]
-            together = all(
-                (tensors[0] in request) == (tensors[1] in request) for request in rows.requests
-            )
-            if together and classifier.has_as_many_rows(*tensors):
+def _joined(classifier: Classifier, rows: RequestRows) -> Iterator[Tuple[str, TensorRef]]:
+    """Features, each with an input that must have as many rows and that the same requests feed."""
+    features = list(rows.repeated.values())
+    for place, (feature, tensor) in enumerate(rows.repeated.items()):
+        for other in (*rows.varying, *features[:place]):
+            together = all((tensor in each) == (other in each) for each in rows.requests)
+            if together and classifier.has_as_many_rows(tensor, other):
                 yield feature, other
                 break
+
+
+def _name_of(rows: RequestRows, tensor: TensorRef) -> str:
+    """What messages call an input."""
+    named = {each: feature for feature, each in rows.repeated.items()}
+    return named.get(tensor, tensor.node)
 
 
 class _Moved:

@@ -7,11 +7,12 @@ over the batch, rows of a constant) has no place here.
 
 from __future__ import annotations
 
-from typing import Dict, FrozenSet, List
+from typing import Dict, FrozenSet, List, Optional
 
 from graph_opt.passes.micro_batches import elementwise, layout, products, reductions
 from graph_opt.passes.micro_batches.call import COPY, WHOLE, Call
 from graph_opt.passes.micro_batches.elementwise import Rule
+from graph_opt.passes.micro_batches.shape_numbers import NotKnown, strided_places
 from graph_opt.passes.micro_batches.values import Value
 
 _OF_STRINGS: FrozenSet[str] = frozenset(
@@ -48,6 +49,23 @@ _RULES: Dict[str, Rule] = {
 }
 # Their op has state, which it only reads.
 _READERS = FINDS | frozenset(["ResourceGather"])
+
+
+def first_of(call: Call) -> Optional[List[Value]]:
+    """What takes the first row of rows that are all the same: one value, as any other row gives.
+
+    Returns:
+      None for all else.
+    """
+    rows = call.rows(0) if call.op == "StridedSlice" else None
+    if rows is None or rows.axis or rows.times != 1:
+        return None
+    bounds = [call.numbers(slot) for slot in (1, 2, 3)]
+    try:
+        places = strided_places(bounds, lambda key: call.view.attribute(call.name, key))
+    except NotKnown:
+        return None
+    return [Value()] if places[:1] == (slice(0, 1, 1),) else None
 
 
 def has_rule(op: str) -> bool:
