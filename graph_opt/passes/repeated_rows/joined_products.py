@@ -79,14 +79,14 @@ class JoinedProducts:
         self._fetched = frozenset(fetched)
         self._parts = LinearParts(view, classifier)
 
-    def replace(self) -> List[str]:
-        """Replaces all of them; returns the nodes whose results are replaced."""
-        replaced: List[str] = []
+    def replace(self) -> Dict[TensorRef, Tensor]:
+        """Replaces all of them; returns what stands for their results."""
+        replaced: Dict[TensorRef, Tensor] = {}
         for name in self._view.of_op("MatMul"):
             layer = self._layer(name)
             if layer is not None:
-                self._edits.replace(layer.result, self._written(layer))
-                replaced.append(layer.result.node)
+                replaced[layer.result] = self._written(layer)
+                self._edits.replace(layer.result, replaced[layer.result])
         return replaced
 
     def _layer(self, name: str) -> Optional[_Layer]:

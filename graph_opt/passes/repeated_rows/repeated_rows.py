@@ -17,6 +17,7 @@ from typing import AbstractSet, Any, Dict, Iterator, List, Mapping, Sequence, Se
 
 from graph_opt.graph.collection import collection_paused
 from graph_opt.graph.edits import Edits
+from graph_opt.graph.op_call import Tensor
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, TensorRef, Use
 from graph_opt.passes.dead_nodes import dead_nodes
@@ -70,7 +71,9 @@ def repeated_rows(graph_def: Any, rows: RequestRows) -> Planned:
         state = state.reporting(refusals=tuple(each.to_dict() for each in refusals))
         if features:
             accepted = dataclasses.replace(rows, repeated=features)
-            state = _computed_once(_with_products_apart(state, accepted), accepted)
+            original = Classifier(state.view, tuple(features.values()), rows.varying)
+            apart = _with_products_apart(state, original, accepted)
+            state = _computed_once(apart, accepted, list(_joined(original, accepted)))
     return Planned(state.rewrites, state.name_map, state.report)
 
 
@@ -88,25 +91,31 @@ def _accepted(
     return found, refusals
 
 
-def _with_products_apart(state: PassState, rows: RequestRows) -> PassState:
+def _with_products_apart(
+    state: PassState, classifier: Classifier, rows: RequestRows
+) -> PassState:
     """The graph in which products of what varies and what is repeated are apart.
 
     It computes the same for requests in which repeated inputs are the same in all rows.
     """
     view = state.view
-    classifier = Classifier(view, tuple(rows.repeated.values()), rows.varying)
     if not all(_is_checked(classifier, rows, tensor) for tensor in rows.repeated.values()):
         return state
     writer, edits = NodeWriter(view, free_scope(view, _PRODUCTS), ""), Edits(view)
     fetched = [tensor.node for tensor in rows.fetched]
-    replaced = [
-        *JoinedProducts(view, classifier, writer, edits, fetched).replace(),
-        *WeightedSums(view, classifier, writer, edits).replace(),
-    ]
+    replaced: Dict[TensorRef, Tensor] = {
+        **JoinedProducts(view, classifier, writer, edits, fetched).replace(),
+        **WeightedSums(view, classifier, writer, edits).replace(),
+    }
+    if not replaced:
+        return state
     edits.apply_to_new(writer.nodes)
     rewritten = state.rewritten(edits.rewrite(writer.nodes))
-    dead = dead_nodes(rewritten.view, set(replaced).difference(fetched))
-    return rewritten.without(dead.difference(rewritten.view.ancestors(fetched)))
+    substitutes = {str(result): str(product.ref) for result, product in replaced.items()}
+    dead = dead_nodes(rewritten.view, {result.node for result in replaced})
+    kept = rewritten.view.ancestors(_still_fetched(rows, substitutes))
+    name_map = dataclasses.replace(rewritten.name_map, substitutes=substitutes)
+    return dataclasses.replace(rewritten, name_map=name_map).without(dead.difference(kept))
 
 
 def _is_checked(classifier: Classifier, rows: RequestRows, tensor: TensorRef) -> bool:
@@ -119,8 +128,19 @@ def _is_checked(classifier: Classifier, rows: RequestRows, tensor: TensorRef) ->
     return all((tensor in request) == (each in request) for request in rows.requests for each in others)
 
 
-def _computed_once(state: PassState, rows: RequestRows) -> PassState:
+def _computed_once(
+    state: PassState, rows: RequestRows, joined: Sequence[Tuple[str, TensorRef]]
+) -> PassState:
+    """The graph in which what is the same for all rows is computed for the first one.
+
+    Args:
+      state: The graph.
+      rows: What its requests feed and fetch.
+      joined: Features, each with an input that must have as many rows.
+    """
     view, features = state.view, rows.repeated
+    before = state.name_map.substitutes
+    fetched = [TensorRef.parse(before.get(str(each), str(each))) for each in rows.fetched]
     classifier = Classifier(view, tuple(features.values()), rows.varying)
     writer = NodeWriter(view, free_scope(view, _SCOPE), "")
     checks = CheckedRows(view, writer)
@@ -131,11 +151,11 @@ def _computed_once(state: PassState, rows: RequestRows) -> PassState:
     for name, known in classifier.nodes.items():
         if known.is_once:
             moved.move_readers_of(name)
-    substitutes = moved.fetched(rows.fetched)
+    substitutes = {**before, **_followed(rows.fetched, fetched, moved.fetched(fetched))}
     refusals = _refusals(view, classifier)
     if not copies.copied:
         return state.reporting(refusals=(*state.report.refusals, *refusals))
-    for feature, other in _joined(classifier, rows):
+    for feature, other in joined:
         counts = [copies.row_count(each) for each in (features[feature], other)]
         checks.same_number(feature, _name_of(rows, other), counts)
     rewritten = state.rewritten(edits.rewrite(writer.nodes))
@@ -226,6 +246,14 @@ class _Moved:
             if repeated is not None:
                 found[str(tensor)] = str(repeated.ref)
         return found
+
+
+def _followed(
+    names: Sequence[TensorRef], tensors: Sequence[TensorRef], substitutes: Mapping[str, str]
+) -> Dict[str, str]:
+    """What stands for tensors of the user's graph, by what stands for those that did so before."""
+    found = {str(name): substitutes.get(str(tensor)) for name, tensor in zip(names, tensors)}
+    return {name: tensor for name, tensor in found.items() if tensor is not None}
 
 
 def _still_fetched(rows: RequestRows, substitutes: Mapping[str, str]) -> List[str]:

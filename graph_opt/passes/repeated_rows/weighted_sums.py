@@ -8,7 +8,7 @@ become `w [rows * n, places] x h[0] [places, columns]`: attention of many items 
 
 from __future__ import annotations
 
-from typing import List, NamedTuple, Optional, Sequence, Tuple
+from typing import Dict, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -58,15 +58,17 @@ class WeightedSums:
         self._writer = writer
         self._edits = edits
 
-    def replace(self) -> List[str]:
-        """Replaces all of them; returns the nodes whose results are replaced."""
+    def replace(self) -> Dict[TensorRef, Tensor]:
+        """Replaces all of them; returns what stands for their results."""
         found = [self._of_sum(name) for name in self._view.of_op("Sum")]
         products = self._view.of_op("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3")
         found += [self._of_product(name) for name in products]
-        replaced = [each for each in found if each is not None]
-        for each in replaced:
-            self._edits.replace(TensorRef(each.name, 0), self._written(each))
-        return [each.name for each in replaced]
+        replaced = {
+            TensorRef(each.name, 0): self._written(each) for each in found if each is not None
+        }
+        for result, product in replaced.items():
+            self._edits.replace(result, product)
+        return replaced
 
     def _of_sum(self, name: str) -> Optional[_WeightedSum]:
         view = self._view

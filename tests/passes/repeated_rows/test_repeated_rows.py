@@ -248,6 +248,35 @@ _BINARY: List[Callable[[Any, Any], Any]] = [
     lambda x, y: tf.reshape(y, tf.shape(x)) - x,
     lambda x, y: x + tf.tile(y[:1], [tf.shape(x)[0], 1]),
 ]
+_WEIGHTS = np.random.RandomState(11).randn(16, WIDTH).astype(np.float32)
+
+
+def _layer(parts: List[Any], activation: Callable[[Any], Any] = tf.nn.relu) -> Any:
+    joined = tf.concat(parts, 1)
+    weights = tf.constant(_WEIGHTS[: joined.shape[1]])
+    return activation(tf.nn.bias_add(tf.matmul(joined, weights), tf.constant(_WEIGHTS[3])))
+
+
+def _attention(x: Any, y: Any) -> Any:
+    """Two places of two columns each, compared with two columns."""
+    places = tf.reshape(x, [-1, 2, 2])
+    query = tf.tile(y[:, None, 1:3], [1, 2, 1])
+    pairs = tf.concat([places, query, query - places, places * query], 2)
+    kernel = tf.constant(_WEIGHTS[:8])
+    hidden = tf.sigmoid(tf.reshape(tf.matmul(tf.reshape(pairs, [-1, 8]), kernel), [-1, 2, WIDTH]))
+    weights = tf.nn.softmax(tf.reduce_sum(hidden, 2))
+    pooled = tf.reduce_sum(places * weights[:, :, None], 1)
+    same = tf.matmul(weights[:, None, :], places)[:, 0, :]
+    return tf.concat([pooled, same], 1)
+
+
+_BINARY += [
+    lambda x, y: _layer([x, y]),
+    lambda x, y: _layer([y[:, :1], x, x, y[:, 1:2]], tf.tanh),
+    lambda x, y: _layer([x, y, x - y, x * y], tf.sigmoid),
+    lambda x, y: _layer([y, y - x, y + x, y], tf.identity),
+    _attention,
+]
 _STEPS = st.lists(
     st.tuples(
         st.integers(0, len(_UNARY) + len(_BINARY) - 1), st.integers(0, 99), st.integers(0, 99)
