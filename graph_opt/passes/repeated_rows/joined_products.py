@@ -237,12 +237,11 @@ class _Written:
         for place, part in enumerate(self._layer.parts):
             if part.base != base:
                 continue
-            weights = self._weights(place, part.sign)
+            weights = self._weights([place], part.sign)
             if places is not None:
                 weights = self.reshaped(weights, [width, 1, columns], "weights")
             if part.scale is not None:
-                scale = self._row(self._first(part.scale))
-                turned = self._call("Transpose", x=scale, perm=self._constant([1, 0]))
+                turned = self._call("Transpose", x=self._first(part.scale), perm=self._constant([1, 0]))
                 if places is not None:
                     turned = self.reshaped(turned, [width, places, 1], "scale")
                 weights = self._call("Mul", x=turned, y=weights)
@@ -255,15 +254,15 @@ class _Written:
     def _added(self) -> Optional[Tensor]:
         """What is added to each row of the product."""
         layer = self._layer
-        offsets = [(place, p) for place, p in enumerate(layer.parts) if p.offset is not None]
+        offsets = [place for place, part in enumerate(layer.parts) if part.offset is not None]
         rows = layer.places or 1
         terms: List[Operand] = []
         if offsets:
-            columns = [self._first(part.offset) for _, part in offsets]
-            weights = [self._weights(place, part.offset_sign) for place, part in offsets]
+            columns = [self._offset(place) for place in offsets]
+            weights = [self._weights(run, layer.parts[run[0]].offset_sign) for run in self._runs(offsets)]
             left = columns[0] if len(columns) == 1 else self._join("offsets", columns, -1)
             right = weights[0] if len(weights) == 1 else self._join("offset_weights", weights, 0)
-            terms.append(self._call("MatMul", a=self._row(left), b=right))
+            terms.append(self._call("MatMul", a=self._first(left), b=right))
         if layer.bias is not None:
             terms.append(layer.bias)
         if not terms:
@@ -279,9 +278,26 @@ class _Written:
         multiples = self._constant([self._layer.places])
         return self._call("Tile", input=bias, multiples=multiples)
 
-    def _weights(self, place: int, sign: int) -> Tensor:
-        """The rows of the weights that belong to a part."""
-        begin, end = (int(self._begins[place + at]) for at in (0, 1))
+    def _offset(self, place: int) -> TensorRef:
+        offset = self._layer.parts[place].offset
+        assert offset is not None
+        return offset
+
+    def _runs(self, places: Sequence[int]) -> List[List[int]]:
+        """Parts whose weights lie one after the other, and are added with one sign."""
+        runs: List[List[int]] = []
+        for place in places:
+            sign = self._layer.parts[place].offset_sign
+            last = runs[-1][-1] if runs else -1
+            if runs and last == place - 1 and self._layer.parts[last].offset_sign == sign:
+                runs[-1].append(place)
+            else:
+                runs.append([place])
+        return runs
+
+    def _weights(self, run: Sequence[int], sign: int) -> Tensor:
+        """The rows of the weights that belong to parts that lie one after the other."""
+        begin, end = int(self._begins[run[0]]), int(self._begins[run[-1] + 1])
         rows = self._call(
             "StridedSlice",
             input=self._layer.weights,
@@ -291,13 +307,10 @@ class _Written:
         )
         return rows if sign > 0 else self._call("Neg", x=rows)
 
-    def _first(self, tensor: Optional[TensorRef]) -> Tensor:
-        assert tensor is not None
-        return first_row(self._writer, self._suffix("first"), tensor, self._device)
-
-    def _row(self, rows: Tensor) -> Tensor:
+    def _first(self, tensor: Operand) -> Tensor:
         """A first row as a matrix, [1, columns] or [places, columns]; zeros if there is no row."""
-        return row_matrix(self._writer, self._suffix("row"), rows, self._layer.places is None)
+        row = first_row(self._writer, self._suffix("first"), tensor, self._device)
+        return row_matrix(self._writer, self._suffix("row"), row, self._layer.places is None)
 
     def _sum(self, terms: Sequence[Tensor]) -> Tensor:
         total = terms[0]
@@ -329,7 +342,7 @@ class _Written:
         return "{}/{}_{}".format(self._layer.product, what, number)
 
 
-def first_row(writer: NodeWriter, suffix: str, tensor: TensorRef, device: str) -> Tensor:
+def first_row(writer: NodeWriter, suffix: str, tensor: Operand, device: str) -> Tensor:
     """The first row of a tensor, [1, ...]."""
     bounds = {
         key: writer.constant("{}/{}".format(suffix, key), np.array([value], np.int32), device)
