@@ -63,9 +63,7 @@ def fused_meta_graph(
     once = Report()
     if repeated:
         once = _compute_once(meta_graph, repeated)
-    planned = plan(
-        meta_graph.graph_def, dataclasses.replace(options, served=_fetches(meta_graph))
-    )
+    planned = plan(meta_graph.graph_def, dataclasses.replace(options, served=_fetches(meta_graph)))
     is_fused = bool(planned.rewrites and planned.report.fused)
     report = dataclasses.replace(
         planned.report,

@@ -128,12 +128,12 @@ def _fetched(meta_graph: Any) -> Iterator[TensorRef]:
                 yield TensorRef.parse(info.name)
 
 
-def _fed(
-    view: GraphView, inputs: Dict[str, TensorRef], parsed: Sequence[_Parsed]
-) -> frozenset:
+def _fed(view: GraphView, inputs: Dict[str, TensorRef], parsed: Sequence[_Parsed]) -> frozenset:
     """The tensors that requests of a signature feed, or that are parsed from these."""
     reached = view.descendants([tensor.node for tensor in inputs.values()])
-    features = {each.tensor for each in parsed if each.tensor is not None and each.parser in reached}
+    features = {
+        each.tensor for each in parsed if each.tensor is not None and each.parser in reached
+    }
     return frozenset({*inputs.values(), *features})
 
 

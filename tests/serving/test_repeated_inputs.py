@@ -118,9 +118,7 @@ def test_features_of_examples_are_repeated_by_their_names(tmp_path: Path) -> Non
 def test_wrong_names_are_told(build: Any, name: str, message: str, tmp_path: Path) -> None:
     save(build, tmp_path / "model")
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):
-        graph_opt.export_fused(
-            str(tmp_path / "model"), str(tmp_path / "served"), repeated=[name]
-        )
+        graph_opt.export_fused(str(tmp_path / "model"), str(tmp_path / "served"), repeated=[name])
     assert not (tmp_path / "served").exists()
 
 

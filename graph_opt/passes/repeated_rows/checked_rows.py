@@ -10,6 +10,7 @@ model may divide.
 
 from __future__ import annotations
 
+import re
 from typing import Any, Dict, Mapping, Sequence
 
 import numpy as np
@@ -20,6 +21,7 @@ from graph_opt.graph.op_call import Tensor
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.passes.node_writer import NodeWriter
+from graph_opt.passes.repeated_rows.single_rows import first_row
 
 _BITS: Mapping[int, int] = {
     tf.float16.as_datatype_enum: tf.int16.as_datatype_enum,
@@ -37,9 +39,7 @@ DIFFERS = (
     "the rows of the request differ in {}, and this graph was exported for requests that repeat it "
     "in all rows (--repeated)"
 )
-_OTHER_NUMBER = (
-    "the request has other numbers of rows of {} and of {}"
-)
+_OTHER_NUMBER = "the request has other numbers of rows of {} and of {}"
 
 
 def require_rows(view: GraphView, feature: str, tensor: TensorRef) -> None:
@@ -73,45 +73,37 @@ class CheckedRows:
         self._view = view
         self._writer = writer
         self._slices: Dict[str, Any] = {}
+        self._scopes: Dict[str, str] = {}
 
     def first(self, feature: str, tensor: TensorRef) -> Tensor:
         """The first row, [1, ...], of an input all of whose rows are the same."""
-        row = self._row("rows/{}/first".format(feature), tensor)
-        ours = self._first_row(feature, tensor)
-        differ = self._differ(feature, tensor, row)
-        self._require(feature, "same", differ, DIFFERS.format(feature))
-        return ours
+        suffix, device = self._scope(feature), self._view.device(tensor.node)
+        compared = first_row(self._writer, suffix + "/first", tensor, device)
+        checked = first_row(self._writer, suffix, tensor, device)
+        self._slices[feature] = self._writer.nodes[-1]
+        differ = self._differ(suffix, tensor, compared)
+        least = self._writer.constant(suffix + "/least", np.float32(1))
+        same = self._writer.call(suffix + "/same", "Less", x=differ, y=least).result
+        self._wait(feature, suffix + "/same/assert", same, DIFFERS.format(feature))
+        return checked
 
     def same_number(self, feature: str, other: str, counts: Sequence[Tensor]) -> None:
         """Has an input's first row wait until two inputs were found to have as many rows."""
-        suffix = "rows/{}/count".format(feature)
+        suffix = self._scope(feature) + "/count"
         same = self._writer.call(suffix, "Equal", x=counts[0], y=counts[1]).result
         self._wait(feature, suffix + "/assert", same, _OTHER_NUMBER.format(feature, other))
 
-    def _first_row(self, feature: str, tensor: TensorRef) -> Tensor:
-        suffix = "rows/{}".format(feature)
-        row = self._row(suffix, tensor)
-        self._slices[feature] = self._writer.nodes[-1]
-        return row
+    def _scope(self, feature: str) -> str:
+        """Where the nodes of a feature are: its name, of the characters that names of nodes have."""
+        if feature not in self._scopes:
+            plain = re.sub(r"[^A-Za-z0-9_.-]", "_", feature)
+            taken = "rows/" + plain in self._scopes.values()
+            number = "_{}".format(len(self._scopes)) if taken else ""
+            self._scopes[feature] = "rows/{}{}".format(plain, number)
+        return self._scopes[feature]
 
-    def _row(self, suffix: str, tensor: TensorRef) -> Tensor:
-        bounds = [
-            self._writer.constant("{}/{}".format(suffix, name), np.array([value], np.int32))
-            for name, value in (("begin", 0), ("end", 1), ("stride", 1))
-        ]
-        return self._writer.call(
-            suffix,
-            "StridedSlice",
-            self._view.device(tensor.node),
-            input=tensor,
-            begin=bounds[0],
-            end=bounds[1],
-            strides=bounds[2],
-        ).result
-
-    def _differ(self, feature: str, tensor: TensorRef, row: Tensor) -> Tensor:
+    def _differ(self, suffix: str, tensor: TensorRef, row: Tensor) -> Tensor:
         """1 if any value differs from that of the first row; 0, or less without rows, if none."""
-        suffix = "rows/{}".format(feature)
         sides: Sequence[Any] = [tensor, row]
         bits = _BITS.get(self._view.dtype(tensor) or 0)
         if bits is not None:
@@ -122,19 +114,13 @@ class CheckedRows:
                 for number, side in enumerate(sides)
             ]
         differs = self._writer.call(suffix + "/differs", "NotEqual", x=sides[0], y=sides[1]).result
-        # Reductions of booleans take four times as long as a cast and a maximum of numbers.
+        # Any takes ten times as long as a cast and a maximum of numbers.
         number = self._writer.call(suffix + "/number", "Cast", x=differs, DstT=_FLOAT).result
         rank = len(self._view.shape(tensor) or ())
         axes = self._writer.constant(suffix + "/axes", np.arange(rank, dtype=np.int32))
         return self._writer.call(
             suffix + "/largest", "Max", input=number, reduction_indices=axes
         ).result
-
-    def _require(self, feature: str, check: str, differ: Tensor, message: str) -> None:
-        suffix = "rows/{}/{}".format(feature, check)
-        least = self._writer.constant(suffix + "/least", np.float32(1))
-        same = self._writer.call(suffix, "Less", x=differ, y=least).result
-        self._wait(feature, suffix + "/assert", same, message)
 
     def _wait(self, feature: str, suffix: str, condition: Tensor, message: str) -> None:
         text = self._writer.constant(suffix + "/message", message)

@@ -1,14 +1,14 @@
 """Tells which nodes compute the same for all rows of a request.
 
     shared  reads nothing of a request: variables, constants
-    once    reads inputs that are repeated in all rows, and shared tensors: its rows are all the same,
-            so that of a request with the first row alone is enough
+    once    reads inputs that are repeated in all rows, and shared tensors: its rows are all the
+            same, so what it gives for the first row is enough
     other   everything else
 
-A node is `once` if each row of its results comes from the same row of its inputs (`row_rules`); then
-what it gives for the whole request is what it gives for the first row, repeated. Between ids and
-pooled rows, lookups have lists of ids without rows (`entries`). They are computed for the first
-row, too, and only whole lookups, which are recognised by their patterns, make rows of them again.
+A node is `once` if each row of its results comes from the same row of its inputs (`row_rules`).
+Between ids and pooled rows, lookups have lists of ids without rows (`entries`). They are computed
+for the first row, too, and only whole lookups, which are recognised by their patterns, make rows of
+them again.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Classifier:
         return self._sources.get(tensor) or self.nodes.get(tensor.node)
 
     def value(self, tensor: TensorRef) -> Optional[Value]:
-        """What is known of a tensor; None if nothing is, or if it has no rows for another reason."""
+        """What is known of a tensor; None if nothing is, or if it is a list of ids."""
         if tensor in self._sources:
             return self._sources[tensor].outputs[0]
         known = self.nodes.get(tensor.node)
@@ -160,9 +160,7 @@ class Classifier:
         value = self.value(tensor)
         return value is None or not value.shared
 
-    def _results(
-        self, name: str, known: Sequence[Known]
-    ) -> Tuple[Sequence[Value], Optional[Rows]]:
+    def _results(self, name: str, known: Sequence[Known]) -> Tuple[Sequence[Value], Optional[Rows]]:
         """What is known of the results of a node, or of whose ids its result is a list.
 
         Raises:

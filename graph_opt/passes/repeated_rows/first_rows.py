@@ -1,7 +1,7 @@
 """Writes what is computed from the first row of repeated inputs, and repeats it for all rows.
 
-    input -> check ──┐
-    input -> [0:1] <─┘ -> copies of what is computed once -> Tile to the rows of the input -> readers
+input -> check ──┐
+input -> [0:1] <─┘ -> copies of what is computed once -> Tile to the rows of the input -> readers
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ from graph_opt.graph.view import GraphView, TensorRef, Use
 from graph_opt.passes.node_writer import NodeWriter, Operand
 from graph_opt.passes.repeated_rows.classify import Classifier
 from graph_opt.passes.repeated_rows.linear_parts import LinearPart, LinearParts
+from graph_opt.passes.repeated_rows.single_rows import first_row, row_matrix
 
 _FLOATS = (tf.float32.as_datatype_enum, tf.float64.as_datatype_enum)
 _ACTIVATIONS = frozenset(
@@ -241,7 +242,9 @@ class _Written:
             if places is not None:
                 weights = self.reshaped(weights, [width, 1, columns], "weights")
             if part.scale is not None:
-                turned = self._call("Transpose", x=self._first(part.scale), perm=self._constant([1, 0]))
+                turned = self._call(
+                    "Transpose", x=self._first(part.scale), perm=self._constant([1, 0])
+                )
                 if places is not None:
                     turned = self.reshaped(turned, [width, places, 1], "scale")
                 weights = self._call("Mul", x=turned, y=weights)
@@ -259,7 +262,9 @@ class _Written:
         terms: List[Operand] = []
         if offsets:
             columns = [self._offset(place) for place in offsets]
-            weights = [self._weights(run, layer.parts[run[0]].offset_sign) for run in self._runs(offsets)]
+            weights = [
+                self._weights(run, layer.parts[run[0]].offset_sign) for run in self._runs(offsets)
+            ]
             left = columns[0] if len(columns) == 1 else self._join("offsets", columns, -1)
             right = weights[0] if len(weights) == 1 else self._join("offset_weights", weights, 0)
             terms.append(self._call("MatMul", a=self._first(left), b=right))
@@ -340,25 +345,6 @@ class _Written:
     def _suffix(self, what: str) -> str:
         number = self._numbers[what] = self._numbers.get(what, -1) + 1
         return "{}/{}_{}".format(self._layer.product, what, number)
-
-
-def first_row(writer: NodeWriter, suffix: str, tensor: Operand, device: str) -> Tensor:
-    """The first row of a tensor, [1, ...]."""
-    bounds = {
-        key: writer.constant("{}/{}".format(suffix, key), np.array([value], np.int32), device)
-        for key, value in (("begin", 0), ("end", 1), ("strides", 1))
-    }
-    return writer.call(suffix, "StridedSlice", device, input=tensor, **bounds).result
-
-
-def row_matrix(writer: NodeWriter, suffix: str, rows: Tensor, is_vector: bool) -> Tensor:
-    """The only row of a tensor, [1, columns] or [1, places, columns], as a matrix.
-
-    A sum of one row is the row; that of an empty request, which has none, is 0.
-    """
-    axis = writer.constant(suffix + "/axis", np.int32(0))
-    call = writer.call(suffix, "Sum", input=rows, reduction_indices=axis, keep_dims=is_vector)
-    return call.result
 
 
 def _is_less(parts: Sequence[LinearPart], places: Optional[int]) -> bool:

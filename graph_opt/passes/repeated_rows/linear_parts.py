@@ -97,7 +97,7 @@ class LinearParts:
     def _once_and_varying(
         self, tensor: TensorRef, places: Optional[int], ops: Tuple[str, ...]
     ) -> Optional[Tuple[int, TensorRef, TensorRef, bool]]:
-        """Width, the repeated operand, the other one's base, and whether the former is the first."""
+        """Width, the repeated operand, the other's base, and whether the former comes first."""
         if self._view.op(tensor.node) not in ops:
             return None
         left, right = self._view.inputs(tensor.node)
@@ -106,7 +106,10 @@ class LinearParts:
         width, base = self._width(once, places), self._base(varying, places)
         if width is None or base is None or not self._classifier.is_once(once):
             return None
-        if width != self._width(tensor, places) or (self._classifier.shape(base) or ())[-1] != width:
+        if (
+            width != self._width(tensor, places)
+            or (self._classifier.shape(base) or ())[-1] != width
+        ):
             return None
         return width, once, base, is_first
 

@@ -91,9 +91,7 @@ def _accepted(
     return found, refusals
 
 
-def _with_products_apart(
-    state: PassState, classifier: Classifier, rows: RequestRows
-) -> PassState:
+def _with_products_apart(state: PassState, classifier: Classifier, rows: RequestRows) -> PassState:
     """The graph in which products of what varies and what is repeated are apart.
 
     It computes the same for requests in which repeated inputs are the same in all rows.
@@ -125,7 +123,9 @@ def _is_checked(classifier: Classifier, rows: RequestRows, tensor: TensorRef) ->
         for other in (*rows.repeated.values(), *rows.varying)
         if classifier.has_as_many_rows(tensor, other)
     ]
-    return all((tensor in request) == (each in request) for request in rows.requests for each in others)
+    return all(
+        (tensor in request) == (each in request) for request in rows.requests for each in others
+    )
 
 
 def _computed_once(

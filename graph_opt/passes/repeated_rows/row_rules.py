@@ -1,8 +1,8 @@
 """Ops of which each row of the result comes from the same row of their inputs.
 
 Most rules are those of micro-batches, which ask the same of an op: that the rows of a part can be
-computed apart from all others. Here the part is the first row. What micro-batches do otherwise (sums
-over the batch, rows of a constant) has no place here.
+computed apart from all others. Here the part is the first row. Sums over the batch and rows of a
+constant, which micro-batches can divide, are refused.
 """
 
 from __future__ import annotations
@@ -51,6 +51,9 @@ _RULES: Dict[str, Rule] = {
 _READERS = FINDS | frozenset(["ResourceGather"])
 
 
+_FIRST = ((slice(0, 1, 1),), (slice(None, 1, 1),), (0,))
+
+
 def first_of(call: Call) -> Optional[List[Value]]:
     """What takes the first row of rows that are all the same: one value, as any other row gives.
 
@@ -65,7 +68,7 @@ def first_of(call: Call) -> Optional[List[Value]]:
         places = strided_places(bounds, lambda key: call.view.attribute(call.name, key))
     except NotKnown:
         return None
-    return [Value()] if places[:1] == (slice(0, 1, 1),) else None
+    return [Value()] if places[:1] in _FIRST else None
 
 
 def has_rule(op: str) -> bool:

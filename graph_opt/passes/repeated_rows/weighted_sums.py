@@ -18,7 +18,7 @@ from graph_opt.graph.op_call import Tensor
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.passes.node_writer import NodeWriter
 from graph_opt.passes.repeated_rows.classify import Classifier
-from graph_opt.passes.repeated_rows.joined_products import first_row, row_matrix
+from graph_opt.passes.repeated_rows.single_rows import first_row, row_matrix
 
 _FLOATS = (tf.float32.as_datatype_enum, tf.float64.as_datatype_enum)
 _RANK = 3

@@ -54,11 +54,7 @@ def computed_once(repeated: Mapping[str, Any], varying: Sequence[Any], fetched: 
         {name: TensorRef.parse(tensor.name) for name, tensor in repeated.items()},
         tuple(TensorRef.parse(tensor.name) for tensor in varying),
         tuple(TensorRef.parse(tensor.name) for tensor in results),
-        (
-            frozenset(
-                TensorRef.parse(tensor.name) for tensor in [*repeated.values(), *varying]
-            ),
-        ),
+        (frozenset(TensorRef.parse(tensor.name) for tensor in [*repeated.values(), *varying]),),
     )
     planned = repeated_rows(graph_def, rows)
     assert as_bytes(graph_def) == given
@@ -68,13 +64,19 @@ def computed_once(repeated: Mapping[str, Any], varying: Sequence[Any], fetched: 
     substitutes = planned.name_map.substitutes
     names = {tensor.name: substitutes.get(tensor.name, tensor.name) for tensor in results}
     once = Once(rewritten, planned, names)
-    once.view  # Nothing that is alive reads anything that is dead.
+    assert once.view  # Nothing that is alive reads anything that is dead.
     return once
 
 
-def predicted(once: Once, variables: Sequence[Any], feeds: Dict[Any, Any]) -> List[Any]:
+def predicted(
+    once: Once,
+    variables: Sequence[Any],
+    feeds: Dict[Any, Any],
+    initializers: Sequence[Any] = (),
+) -> List[Any]:
     """What the original graph predicts, and the rewritten one, of the default session's values."""
     session = tf.get_default_session()
+    session.run(list(initializers))
     expected = session.run(list(once.fetched), {each.name: value for each, value in feeds.items()})
     values = session.run(list(variables))
     with tf.Graph().as_default(), tf.Session() as other:
@@ -83,6 +85,7 @@ def predicted(once: Once, variables: Sequence[Any], feeds: Dict[Any, Any]) -> Li
         for variable, value in zip(variables, values):
             initial = variable.initializer.inputs[1].name
             other.run(variable.initializer.name, {initial: value})
+        other.run([each.name for each in initializers])
         named = {graph.get_tensor_by_name(each.name): value for each, value in feeds.items()}
         found = other.run(list(once.fetched.values()), named)
     return [expected, found]

@@ -1,8 +1,8 @@
-"""Layers over columns that are repeated, and of which only the others are multiplied for all rows."""
+"""Layers over repeated columns: only the other columns are multiplied for all rows."""
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List
+from typing import Any, Callable, Dict, List, Optional
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ def variable(*shape: int) -> Any:
     return tf.Variable(np.random.RandomState(sum(shape)).randn(*shape).astype(np.float32))
 
 
-def products(once: Once) -> Dict[str, List[int]]:
+def products(once: Once) -> Dict[str, List[Optional[int]]]:
     """Sizes of the second operand of each product that has all rows, by the name of its layer."""
     view = once.view
     found = {}

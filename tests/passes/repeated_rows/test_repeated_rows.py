@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Callable, Dict, List, Tuple
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,7 +14,7 @@ from tests.passes.repeated_rows.once import Once, computed_once, predicted
 ROWS, WIDTH = 6, 4
 # Eigen adds the products of a single row in another order than those of many, and computes what
 # does not fill a vector register of the CPU by another formula.
-CLOSE = {"rtol": 1e-6, "atol": 1e-6}
+CLOSE = 1e-6
 
 
 def inputs(width: int = WIDTH) -> Tuple[Any, Any]:
@@ -43,7 +42,7 @@ def require_equal(once: Once, feeds: Dict[Any, Any], close: bool = False) -> Non
     for one, other in zip(expected, found):
         assert one.shape == other.shape
         if close:
-            np.testing.assert_allclose(other, one, **CLOSE)
+            np.testing.assert_allclose(other, one, CLOSE, CLOSE)
         else:
             np.testing.assert_array_equal(other, one)
 
@@ -63,54 +62,6 @@ def test_a_layer_of_the_user_is_computed_once() -> None:
     )
     for rows in (1, 2, ROWS, 0):
         require_equal(once, fed(user, item, rows), close=True)
-
-
-def test_rows_that_differ_are_an_error_that_names_the_feature() -> None:
-    user, item = inputs()
-    once = computed_once({"user": user}, [item], tf.concat([tf.exp(user), item], 1))
-    feeds = fed(user, item)
-    feeds[user][3, 1] += 1
-    with tf.Session(), pytest.raises(tf.errors.InvalidArgumentError, match="differ in user, and"):
-        predicted(once, [], feeds)
-
-
-@pytest.mark.parametrize("dtype", [tf.float16, tf.bfloat16, tf.float64, tf.int32, tf.bool])
-def test_rows_are_compared_whatever_their_type(dtype: Any) -> None:
-    user = tf.placeholder(dtype, [None, 2], "user")
-    item = tf.placeholder(tf.float32, [None, 2], "item")
-    once = computed_once({"user": user}, [item], tf.cast(user, tf.float32) + item)
-    values = np.array([[0, 1]] * 3).astype(dtype.as_numpy_dtype)
-    rows = np.ones([3, 2], np.float32)
-    with tf.Session():
-        expected, found = predicted(once, [], {user: values, item: rows})
-        np.testing.assert_array_equal(expected, found)
-        values[2] = [1, 1]
-        with pytest.raises(tf.errors.InvalidArgumentError, match="user"):
-            predicted(once, [], {user: values, item: rows})
-
-
-def test_nan_is_equal_to_itself_and_zeros_have_signs() -> None:
-    user, item = inputs(1)
-    once = computed_once({"user": user}, [item], tf.reciprocal(user) + item)
-    rows = np.ones([2, 1], np.float32)
-    with tf.Session():
-        expected, found = predicted(once, [], {user: [[np.nan], [np.nan]], item: rows})
-        np.testing.assert_array_equal(expected, found)
-        with pytest.raises(tf.errors.InvalidArgumentError, match="user"):
-            predicted(once, [], {user: [[0.0], [-0.0]], item: rows})
-
-
-def test_inputs_that_are_joined_must_have_as_many_rows() -> None:
-    user, history = (tf.placeholder(tf.float32, [None, 2], name) for name in ("user", "history"))
-    once = computed_once({"user": user, "history": history}, [], tf.concat([user, history], 1))
-    with tf.Session(), pytest.raises(tf.errors.InvalidArgumentError, match="numbers of rows of history and of user"):
-        values = {user: np.ones([3, 2]), history: np.ones([2, 2])}
-        session = tf.get_default_session()
-        with tf.Graph().as_default(), tf.Session() as other:
-            tf.import_graph_def(once.graph_def, name="")
-            named = {each.name: value for each, value in values.items()}
-            other.run(list(once.fetched.values()), named)
-        del session
 
 
 def test_what_mixes_rows_is_computed_for_all_of_them_and_told() -> None:
@@ -149,67 +100,10 @@ def test_results_that_are_fetched_have_all_rows() -> None:
     require_equal(once, fed(user, item), close=True)
 
 
-@pytest.mark.parametrize("shape, saw", [([8, 2], "8 rows"), (None, "unknown rank"), ([], "single")])
-def test_inputs_without_an_open_number_of_rows_are_refused(shape: Any, saw: str) -> None:
-    user = tf.placeholder(tf.float32, shape, "user")
-    once = computed_once({"user": user}, [], tf.exp(user))
-    assert saw in once.refused()["user"] and not once.planned.rewrites
-
-
 def test_nothing_changes_where_nothing_is_computed_once() -> None:
     user, item = inputs()
     once = computed_once({"user": user}, [item], tf.add(user, item))
     assert not once.planned.rewrites and not once.planned.report.changes
-
-
-def of_dense_ids(user: Any, item: Any) -> Any:
-    """As feature columns look up dense ids."""
-    column = tf.feature_column.categorical_column_with_identity("ids", 20, default_value=0)
-    rows = tf.feature_column.input_layer(
-        {"ids": tf.cast(user * 20, tf.int64) - 1},
-        [tf.feature_column.embedding_column(column, 3)],
-    )
-    return tf.concat([rows, item], 1)
-
-
-def of_a_history(user: Any, item: Any) -> Any:
-    """Attention of an item to what a user has seen."""
-    table = tf.get_variable("table", [20, 8])
-    history = tf.nn.embedding_lookup(table, tf.cast(user * 20, tf.int32))
-    query = tf.layers.dense(item, 8)
-    pairs = tf.concat([history, history * query[:, None, :]], 2)
-    weights = tf.nn.softmax(tf.layers.dense(pairs, 1)[:, :, 0])
-    return tf.reduce_sum(history * weights[:, :, None], 1)
-
-
-def of_a_partitioned_table(user: Any, item: Any) -> Any:
-    """Rows of a table in three parts."""
-    table = tf.get_variable("table", [20, 3], partitioner=tf.fixed_size_partitioner(3))
-    rows = tf.nn.embedding_lookup(table, tf.cast(user[:, 0] * 20, tf.int64))
-    return tf.concat([rows, item], 1)
-
-
-def of_resources(user: Any, item: Any) -> Any:
-    """Rows of a resource variable, and layers with a shape of their own."""
-    table = tf.get_variable("table", [20, 3], use_resource=True)
-    rows = tf.nn.embedding_lookup(table, tf.cast(user * 20, tf.int64))
-    flat = tf.reshape(rows, [tf.shape(user)[0], WIDTH * 3])
-    return tf.concat([tf.layers.dense(flat, 5, tf.nn.relu), item], 1)
-
-
-@pytest.mark.parametrize(
-    "build", [of_dense_ids, of_a_history, of_a_partitioned_table, of_resources]
-)
-def test_lookups_are_done_once(build: Callable[[Any, Any], Any]) -> None:
-    user, item = inputs()
-    result = build(user, item)
-    once = computed_once({"user": user}, [item], result)
-    view = once.view
-    gathers = view.of_op("ResourceGather", "SparseSegmentMean", "Where", "Unique")
-    gathers += [name for name in view.of_op("GatherV2") if "Tensordot" not in name]
-    assert gathers and all(name.startswith("repeated_rows/") for name in gathers)
-    for rows in (1, ROWS):
-        require_equal(once, fed(user, item, rows), close=True)
 
 
 # Random graphs: each step makes a tensor [rows, WIDTH] of earlier ones.
@@ -306,7 +200,9 @@ def test_random_graphs_predict_the_same(
             tf.placeholder(tf.float32, [None, WIDTH], name) for name in ("user", "other", "item")
         )
         made = random_graph(steps, user, other, item)
-        once = computed_once({"user": user, "other": other}, [item], [made[-1], made[seed % len(made)]])
+        once = computed_once(
+            {"user": user, "other": other}, [item], [made[-1], made[seed % len(made)]]
+        )
         same = {each: np.repeat(random.randn(1, WIDTH), rows, 0) for each in (user, other)}
         feeds = {**same, item: random.randn(rows, WIDTH)}
         expected, found = predicted(once, [], feeds)

@@ -1,0 +1,78 @@
+"""Requests whose rows differ where they must not, and inputs without rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from graph_opt.compat import tf
+from tests.passes.repeated_rows.once import computed_once, predicted
+from tests.passes.repeated_rows.test_repeated_rows import fed, inputs
+
+
+def test_rows_that_differ_are_an_error_that_names_the_feature() -> None:
+    user, item = inputs()
+    once = computed_once({"user": user}, [item], tf.concat([tf.exp(user), item], 1))
+    feeds = fed(user, item)
+    feeds[user][3, 1] += 1
+    with tf.Session(), pytest.raises(tf.errors.InvalidArgumentError, match="differ in user, and"):
+        predicted(once, [], feeds)
+
+
+@pytest.mark.parametrize("dtype", [tf.float16, tf.bfloat16, tf.float64, tf.int32, tf.bool])
+def test_rows_are_compared_whatever_their_type(dtype: Any) -> None:
+    user = tf.placeholder(dtype, [None, 2], "user")
+    item = tf.placeholder(tf.float32, [None, 2], "item")
+    once = computed_once({"user": user}, [item], tf.cast(user, tf.float32) + item)
+    values = np.array([[0, 1]] * 3).astype(dtype.as_numpy_dtype)
+    rows = np.ones([3, 2], np.float32)
+    with tf.Session():
+        expected, found = predicted(once, [], {user: values, item: rows})
+        np.testing.assert_array_equal(expected, found)
+        values[2] = [1, 1]
+        with pytest.raises(tf.errors.InvalidArgumentError, match="user"):
+            predicted(once, [], {user: values, item: rows})
+
+
+def test_nan_is_equal_to_itself_and_zeros_have_signs() -> None:
+    user, item = inputs(1)
+    once = computed_once({"user": user}, [item], tf.reciprocal(user) + item)
+    rows = np.ones([2, 1], np.float32)
+    with tf.Session():
+        expected, found = predicted(once, [], {user: [[np.nan], [np.nan]], item: rows})
+        np.testing.assert_array_equal(expected, found)
+        with pytest.raises(tf.errors.InvalidArgumentError, match="user"):
+            predicted(once, [], {user: [[0.0], [-0.0]], item: rows})
+
+
+def test_inputs_that_are_joined_must_have_as_many_rows() -> None:
+    user, history = (tf.placeholder(tf.float32, [None, 2], name) for name in ("user", "history"))
+    once = computed_once({"user": user, "history": history}, [], tf.concat([user, history], 1))
+    with tf.Session(), pytest.raises(
+        tf.errors.InvalidArgumentError, match="numbers of rows of history and of user"
+    ):
+        values = {user: np.ones([3, 2]), history: np.ones([2, 2])}
+        session = tf.get_default_session()
+        with tf.Graph().as_default(), tf.Session() as other:
+            tf.import_graph_def(once.graph_def, name="")
+            named = {each.name: value for each, value in values.items()}
+            other.run(list(once.fetched.values()), named)
+        del session
+
+
+@pytest.mark.parametrize("shape, saw", [([8, 2], "8 rows"), (None, "unknown rank"), ([], "single")])
+def test_inputs_without_an_open_number_of_rows_are_refused(shape: Any, saw: str) -> None:
+    user = tf.placeholder(tf.float32, shape, "user")
+    once = computed_once({"user": user}, [], tf.exp(user))
+    assert saw in once.refused()["user"] and not once.planned.rewrites
+
+
+def test_features_may_have_any_names() -> None:
+    tensors = [tf.placeholder(tf.float32, [None, 2], "user_{}".format(i)) for i in range(2)]
+    features = {"user id": tensors[0], "user:id": tensors[1]}
+    once = computed_once(features, [], tf.exp(tensors[0]) + tf.exp(tensors[1]))
+    rows = np.ones([3, 2], np.float32)
+    with tf.Session(), pytest.raises(tf.errors.InvalidArgumentError, match="differ in user:id,"):
+        predicted(once, [], {tensors[0]: rows, tensors[1]: np.arange(6).reshape(3, 2)})
