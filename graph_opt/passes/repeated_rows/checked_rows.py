@@ -1,17 +1,29 @@
-"""Takes the first row of an input, once a request has been found to have the same in all rows.
+"""Takes the first row of inputs, once a request has been found to have the same in all rows.
 
-    input ─┬─ [0:1] ── first ──┐
-           └───────────────── NotEqual ── Max ── Assert (names the feature)
-           └─ [0:1] <── waits for the Assert
+    inputs ── Pack ─┬─ [:, 0:1] ── first ──┐
+                    ├─────────────────── NotEqual ── Max ── Assert (names the features)
+                    └─ [:, 0:1] <── waits for the Assert ── Unpack
 
-Numbers are compared by their bits: then nan is equal to itself, and 0.0 is not -0.0, by which a
-model may divide.
+Inputs of one type and shape are compared together, so that a hundred of them take as many ops as
+one. Numbers are compared by their bits: then nan is equal to itself, and 0.0 is not -0.0, by which
+a model may divide.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any, Dict, Mapping, Sequence
+from typing import (
+    AbstractSet,
+    Any,
+    Dict,
+    Hashable,
+    Iterable,
+    List,
+    Mapping,
+    NamedTuple,
+    Sequence,
+    Tuple,
+)
 
 import numpy as np
 
@@ -34,12 +46,27 @@ _COMPARED = frozenset(
     for one in (tf.bool, tf.string, tf.int8, tf.uint8, tf.int16, tf.int32, tf.int64)
 )
 _FLOAT = tf.float32.as_datatype_enum
-_SUMMARIZED = 3
-DIFFERS = (
-    "the rows of the request differ in {}, and this graph was exported for requests that repeat it "
-    "in all rows (--repeated)"
-)
+_SUMMARIZED = 8
+_DIFFER = "the rows of the request differ in"
+_PROMISE = "but this graph was exported for requests that repeat it in all rows (--repeated)"
 _OTHER_NUMBER = "the request has other numbers of rows of {} and of {}"
+
+
+class Group(NamedTuple):
+    """Inputs that are compared together.
+
+    Attributes:
+      features: By name, of the same type and shape.
+      suffix: Where their nodes are.
+    """
+
+    features: Mapping[str, TensorRef]
+    suffix: str
+
+    @property
+    def first(self) -> TensorRef:
+        """One of them: all have as many rows."""
+        return next(iter(self.features.values()))
 
 
 def require_rows(view: GraphView, feature: str, tensor: TensorRef) -> None:
@@ -61,6 +88,35 @@ def require_rows(view: GraphView, feature: str, tensor: TensorRef) -> None:
         raise Refusal("rows_mixed", at=tensor.node, need=need.format(feature), saw=saw)
 
 
+def groups_of(
+    view: GraphView, features: Mapping[str, TensorRef], requests: Sequence[AbstractSet[TensorRef]]
+) -> List[Group]:
+    """The inputs that are compared together: alike, and fed by the same requests.
+
+    Args:
+      view: The graph.
+      features: The inputs, by name.
+      requests: What each kind of request feeds.
+    """
+    found: Dict[Hashable, Dict[str, TensorRef]] = {}
+    for feature, tensor in features.items():
+        shape = view.shape(tensor) or ()
+        fed = tuple(tensor in request for request in requests)
+        key: Hashable = (view.dtype(tensor), shape[1:], view.device(tensor.node), fed)
+        if None in shape[1:]:
+            key = feature
+        found.setdefault(key, {})[feature] = tensor
+    groups = list(found.values())
+    return [Group(each, "rows/" + _plain(number, each)) for number, each in enumerate(groups)]
+
+
+def _plain(number: int, features: Mapping[str, TensorRef]) -> str:
+    """A name of nodes for features, whose own may have any characters."""
+    first = re.sub(r"[^A-Za-z0-9_.-]", "_", next(iter(features)))
+    more = "_and_{}_more".format(len(features) - 1) if len(features) > 1 else ""
+    return "{}_{}{}".format(number, first, more)
+
+
 class CheckedRows:
     """Writes the checks.
 
@@ -73,58 +129,67 @@ class CheckedRows:
         self._view = view
         self._writer = writer
         self._slices: Dict[str, Any] = {}
-        self._scopes: Dict[str, str] = {}
 
-    def first(self, feature: str, tensor: TensorRef) -> Tensor:
-        """The first row, [1, ...], of an input all of whose rows are the same."""
-        suffix, device = self._scope(feature), self._view.device(tensor.node)
-        compared = first_row(self._writer, suffix + "/first", tensor, device)
-        checked = first_row(self._writer, suffix, tensor, device)
-        self._slices[feature] = self._writer.nodes[-1]
-        differ = self._differ(suffix, tensor, compared)
-        least = self._writer.constant(suffix + "/least", np.float32(1))
-        same = self._writer.call(suffix + "/same", "Less", x=differ, y=least).result
-        self._wait(feature, suffix + "/same/assert", same, DIFFERS.format(feature))
-        return checked
+    def first_rows(self, group: Group) -> Dict[TensorRef, Tensor]:
+        """The first rows, [1, ...], of inputs all of whose rows are the same."""
+        suffix, device = group.suffix, self._view.device(group.first.node)
+        tensors = list(group.features.values())
+        packed = self._writer.call(suffix + "/packed", "Pack", device, values=tensors).result
+        compared = first_row(self._writer, suffix + "/first", packed, device, axis=1)
+        checked = first_row(self._writer, suffix, packed, device, axis=1)
+        self._slices[suffix] = self._writer.nodes[-1]
+        self._require_same(group, self._differ(group, packed, compared))
+        parts = self._writer.call(
+            suffix + "/parts", "Unpack", device, value=checked, num=len(tensors)
+        )
+        return dict(zip(tensors, parts.outputs("output")))
 
-    def same_number(self, feature: str, other: str, counts: Sequence[Tensor]) -> None:
-        """Has an input's first row wait until two inputs were found to have as many rows."""
-        suffix = self._scope(feature) + "/count"
+    def same_number(self, group: Group, names: Tuple[str, str], counts: Sequence[Tensor]) -> None:
+        """Has first rows wait until two inputs were found to have as many rows."""
+        suffix = "{}/count_{}".format(group.suffix, len(self._writer.nodes))
         same = self._writer.call(suffix, "Equal", x=counts[0], y=counts[1]).result
-        self._wait(feature, suffix + "/assert", same, _OTHER_NUMBER.format(feature, other))
+        text = self._writer.constant(suffix + "/message", _OTHER_NUMBER.format(*names))
+        self._wait(group, suffix + "/assert", same, [text])
 
-    def _scope(self, feature: str) -> str:
-        """Where the nodes of a feature are: its name, of the characters that names of nodes have."""
-        if feature not in self._scopes:
-            plain = re.sub(r"[^A-Za-z0-9_.-]", "_", feature)
-            taken = "rows/" + plain in self._scopes.values()
-            number = "_{}".format(len(self._scopes)) if taken else ""
-            self._scopes[feature] = "rows/{}{}".format(plain, number)
-        return self._scopes[feature]
-
-    def _differ(self, suffix: str, tensor: TensorRef, row: Tensor) -> Tensor:
-        """1 if any value differs from that of the first row; 0, or less without rows, if none."""
-        sides: Sequence[Any] = [tensor, row]
-        bits = _BITS.get(self._view.dtype(tensor) or 0)
+    def _differ(self, group: Group, packed: Tensor, row: Tensor) -> Tensor:
+        """For each input, 1 if any value differs from its first row's; 0 or less if none does."""
+        suffix, writer = group.suffix, self._writer
+        sides = [packed, row]
+        bits = _BITS.get(self._view.dtype(group.first) or 0)
         if bits is not None:
             sides = [
-                self._writer.call(
+                writer.call(
                     "{}/bits_{}".format(suffix, number), "Bitcast", input=side, type=bits
                 ).result
                 for number, side in enumerate(sides)
             ]
-        differs = self._writer.call(suffix + "/differs", "NotEqual", x=sides[0], y=sides[1]).result
+        differs = writer.call(suffix + "/differs", "NotEqual", x=sides[0], y=sides[1]).result
         # Any takes ten times as long as a cast and a maximum of numbers.
-        number = self._writer.call(suffix + "/number", "Cast", x=differs, DstT=_FLOAT).result
-        rank = len(self._view.shape(tensor) or ())
-        axes = self._writer.constant(suffix + "/axes", np.arange(rank, dtype=np.int32))
-        return self._writer.call(
-            suffix + "/largest", "Max", input=number, reduction_indices=axes
-        ).result
+        number = writer.call(suffix + "/number", "Cast", x=differs, DstT=_FLOAT).result
+        rank = len(self._view.shape(group.first) or ())
+        return self._largest(suffix + "/of_each", number, range(1, rank + 1))
 
-    def _wait(self, feature: str, suffix: str, condition: Tensor, message: str) -> None:
-        text = self._writer.constant(suffix + "/message", message)
+    def _largest(self, suffix: str, numbers: Tensor, axes: Iterable[int]) -> Tensor:
+        along = self._writer.constant(suffix + "/axes", np.array(list(axes), np.int32))
+        return self._writer.call(suffix, "Max", input=numbers, reduction_indices=along).result
+
+    def _require_same(self, group: Group, differ: Tensor) -> None:
+        suffix, writer = group.suffix + "/same", self._writer
+        least = writer.constant(suffix + "/least", np.float32(1))
+        largest = self._largest(suffix + "/largest", differ, [0])
+        same = writer.call(suffix, "Less", x=largest, y=least).result
+        names = writer.constant(suffix + "/names", np.array(list(group.features), object))
+        is_named = writer.call(suffix + "/is_named", "GreaterEqual", x=differ, y=least).result
+        places = writer.call(suffix + "/places", "Where", input=is_named).result
+        named = writer.call(suffix + "/named", "GatherNd", params=names, indices=places).result
+        texts = [
+            writer.constant("{}/{}".format(suffix, key), text)
+            for key, text in (("differ", _DIFFER), ("promise", _PROMISE))
+        ]
+        self._wait(group, suffix + "/assert", same, [texts[0], named, texts[1]])
+
+    def _wait(self, group: Group, suffix: str, condition: Tensor, texts: Sequence[Tensor]) -> None:
         check = self._writer.call(
-            suffix, "Assert", condition=condition, data=[text], summarize=_SUMMARIZED
+            suffix, "Assert", condition=condition, data=list(texts), summarize=_SUMMARIZED
         )
-        self._slices[feature].input.append("^" + check.name)
+        self._slices[group.suffix].input.append("^" + check.name)

@@ -25,7 +25,7 @@ from graph_opt.passes.micro_batches.values import has_counts
 from graph_opt.passes.node_writer import NodeWriter, free_scope
 from graph_opt.passes.optimize import Planned
 from graph_opt.passes.pass_state import PassState
-from graph_opt.passes.repeated_rows.checked_rows import CheckedRows, require_rows
+from graph_opt.passes.repeated_rows.checked_rows import CheckedRows, Group, groups_of, require_rows
 from graph_opt.passes.repeated_rows.classify import Classifier
 from graph_opt.passes.repeated_rows.first_rows import FirstRows
 from graph_opt.passes.repeated_rows.joined_products import JoinedProducts
@@ -144,7 +144,8 @@ def _computed_once(
     classifier = Classifier(view, tuple(features.values()), rows.varying)
     writer = NodeWriter(view, free_scope(view, _SCOPE), "")
     checks = CheckedRows(view, writer)
-    first = {tensor: checks.first(feature, tensor) for feature, tensor in features.items()}
+    groups = groups_of(view, features, rows.requests)
+    first = {tensor: row for group in groups for tensor, row in checks.first_rows(group).items()}
     copies = FirstRows(view, classifier, first, writer)
     edits = Edits(view)
     moved = _Moved(view, classifier, copies, edits)
@@ -155,9 +156,10 @@ def _computed_once(
     refusals = _refusals(view, classifier)
     if not copies.copied:
         return state.reporting(refusals=(*state.report.refusals, *refusals))
-    for feature, other in joined:
-        counts = [copies.row_count(each) for each in (features[feature], other)]
-        checks.same_number(feature, _name_of(rows, other), counts)
+    for group, other in _compared(groups, joined):
+        counts = [copies.row_count(each) for each in (group.first, other)]
+        names = next(iter(group.features)), _name_of(rows, other)
+        checks.same_number(group, names, counts)
     rewritten = state.rewritten(edits.rewrite(writer.nodes))
     dead = _unread(rewritten.view, classifier, _still_fetched(rows, substitutes))
     name_map = dataclasses.replace(rewritten.name_map, substitutes=substitutes).with_dead(dead)
@@ -175,6 +177,17 @@ def _joined(classifier: Classifier, rows: RequestRows) -> Iterator[Tuple[str, Te
             if together and classifier.has_as_many_rows(tensor, other):
                 yield feature, other
                 break
+
+
+def _compared(
+    groups: Sequence[Group], joined: Sequence[Tuple[str, TensorRef]]
+) -> Iterator[Tuple[Group, TensorRef]]:
+    """Groups of inputs, each with inputs of others that must have as many rows."""
+    for group in groups:
+        others = [other for feature, other in joined if feature in group.features]
+        for other in dict.fromkeys(others):
+            if other not in group.features.values():
+                yield group, other
 
 
 def _name_of(rows: RequestRows, tensor: TensorRef) -> str:
