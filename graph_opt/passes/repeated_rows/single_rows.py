@@ -11,7 +11,7 @@ from graph_opt.passes.node_writer import NodeWriter, Operand
 def first_row(
     writer: NodeWriter, suffix: str, tensor: Operand, device: str, axis: int = 0
 ) -> Tensor:
-    """The first row of a tensor, [1, ...]; of several tensors, [number, rows, ...], along axis 1."""
+    """The first row of a tensor, [1, ...], or of several, [number, rows, ...] with axis 1."""
     place = np.arange(axis + 1) == axis
     begin, end, strides = (
         writer.constant("{}/{}".format(suffix, key), value.astype(np.int32), device)

@@ -57,7 +57,7 @@ def test_nan_is_equal_to_itself_and_zeros_have_signs() -> None:
 
 @pytest.mark.parametrize(
     "dtype, message",
-    [(tf.float32, "user_and_1_more"), (tf.float64, "numbers of rows of history and of us")],
+    [(tf.float32, "user_and_1_more"), (tf.float64, "rows of history and of user")],
 )
 def test_inputs_that_are_joined_must_have_as_many_rows(dtype: Any, message: str) -> None:
     """Those of one type are joined to be compared, the others' numbers of rows are compared."""
