@@ -66,9 +66,7 @@ def fused_meta_graph(
     planned = plan(meta_graph.graph_def, dataclasses.replace(options, served=_fetches(meta_graph)))
     is_fused = bool(planned.rewrites and planned.report.fused)
     report = dataclasses.replace(
-        planned.report,
-        changes=(*once.changes, *planned.report.changes),
-        refusals=(*once.refusals, *planned.report.refusals),
+        planned.report, refusals=(*once.refusals, *planned.report.refusals)
     )
     if not is_fused and not once.changes:
         return FusedMetaGraph(stock, report, _lines(once))

@@ -131,6 +131,22 @@ def test_pooled_lookups_of_repeated_ids_are_fused(tmp_path: Path) -> None:
     require_close(tmp_path / "served", request)
 
 
+def test_a_model_without_lookups_is_exported(tmp_path: Path) -> None:
+    def of_layers() -> Model:
+        user, item = (tf.placeholder(tf.float32, [None, 4], name) for name in ("user", "item"))
+        layer = tf.layers.dense(user, 8, tf.nn.relu)
+        scores = tf.layers.dense(tf.concat([layer, item], 1), 1)
+        rows = np.random.RandomState(1).rand(ROWS, 4).astype(np.float32)
+        return Model({"user": user, "item": item}, {"y": scores}, {"user": rows, "item": rows})
+
+    request = save(of_layers, tmp_path / "model")
+    exported = graph_opt.export_fused(
+        str(tmp_path / "model"), str(tmp_path / "served"), repeated=["user"]
+    )
+    assert str(exported).count("computed once for user") == 1
+    require_close(tmp_path / "served", request)
+
+
 def test_commands_export_and_check(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     request = save(of_user_and_item, tmp_path / "model")
     served, file = str(tmp_path / "served"), str(tmp_path / "requests.npz")

@@ -290,8 +290,9 @@ def _refusals(view: GraphView, classifier: Classifier) -> List[Dict[str, str]]:
 
 
 def _change(copies: FirstRows, features: Mapping[str, TensorRef]) -> str:
-    return "{} computed once for {}, {} repeated for all rows".format(
-        counted(len(copies.copied), "node"),
-        ", ".join(features),
-        counted(len(copies.repeated), "tensor"),
+    computed = "{} computed once for {}".format(
+        counted(len(copies.copied), "node"), ", ".join(features)
     )
+    if not copies.repeated:
+        return computed
+    return "{}, {} repeated for all rows".format(computed, counted(len(copies.repeated), "tensor"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, NamedTuple, Sequence
+from typing import Any, Dict, List, Mapping, NamedTuple, Sequence, Tuple
 
 import numpy as np
 
@@ -13,7 +13,11 @@ from graph_opt.passes.optimize import Planned
 from graph_opt.passes.repeated_rows.repeated_rows import RequestRows, repeated_rows
 from tests.passes.legal_rewrites import as_bytes, require_kept, require_legal
 
-Arrays = Mapping[str, np.ndarray]
+ROWS, WIDTH = 6, 4
+# Eigen adds the products of a single row in another order than those of many, and computes what
+# does not fill a vector register of the CPU by another formula.
+CLOSE = 1e-6
+PLACES, COLUMNS = 3, 4
 
 
 class Once(NamedTuple):
@@ -89,3 +93,48 @@ def predicted(
         named = {graph.get_tensor_by_name(each.name): value for each, value in feeds.items()}
         found = other.run(list(once.fetched.values()), named)
     return [expected, found]
+
+
+def rewritten_run(once: Once, feeds: Dict[Any, Any]) -> Any:
+    """What the rewritten graph predicts, of models without variables."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.import_graph_def(once.graph_def, name="")
+        named = {each.name: value for each, value in feeds.items()}
+        return session.run(list(once.fetched.values()), named)
+
+
+def histories() -> Tuple[Any, Any]:
+    """A history of several places, which is repeated, and items."""
+    history = tf.placeholder(tf.float32, [None, PLACES, COLUMNS], "user")
+    item = tf.placeholder(tf.float32, [None, COLUMNS], "item")
+    return history, item
+
+
+def inputs(width: int = WIDTH) -> Tuple[Any, Any]:
+    """A repeated input and one that varies, [rows, width] each."""
+    user = tf.placeholder(tf.float32, [None, width], "user")
+    item = tf.placeholder(tf.float32, [None, width], "item")
+    return user, item
+
+
+def fed(user: Any, item: Any, rows: int = ROWS) -> Dict[Any, np.ndarray]:
+    """The same user in all rows."""
+    random = np.random.RandomState(7)
+    one = random.rand(1, *user.shape[1:].as_list())
+    return {
+        user: np.repeat(one, rows, 0).astype(np.float32),
+        item: random.rand(rows, *item.shape[1:].as_list()).astype(np.float32),
+    }
+
+
+def require_equal(once: Once, feeds: Dict[Any, Any], close: bool = False) -> None:
+    """Fails unless predictions are equal to the bit, or close."""
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        expected, found = predicted(once, tf.global_variables(), feeds)
+    for one, other in zip(expected, found):
+        assert one.shape == other.shape
+        if close:
+            np.testing.assert_allclose(other, one, CLOSE, CLOSE)
+        else:
+            np.testing.assert_array_equal(other, one)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict
+from typing import Any
 
 import numpy as np
 import pytest
 
 from graph_opt.compat import tf
-from tests.passes.repeated_rows.once import Once, computed_once, predicted
-from tests.passes.repeated_rows.test_repeated_rows import fed, inputs
+from tests.passes.repeated_rows.once import (
+    computed_once,
+    fed,
+    inputs,
+    predicted,
+    rewritten_run,
+)
 
 
 def test_rows_that_differ_are_an_error_that_names_the_feature() -> None:
@@ -19,14 +24,6 @@ def test_rows_that_differ_are_an_error_that_names_the_feature() -> None:
     feeds[user][3, 1] += 1
     with tf.Session(), pytest.raises(tf.errors.InvalidArgumentError, match=r"differ in\] \[user\]"):
         predicted(once, [], feeds)
-
-
-def rewritten_run(once: Once, feeds: Dict[Any, Any]) -> Any:
-    """What the rewritten graph predicts."""
-    with tf.Graph().as_default(), tf.Session() as session:
-        tf.import_graph_def(once.graph_def, name="")
-        named = {each.name: value for each, value in feeds.items()}
-        return session.run(list(once.fetched.values()), named)
 
 
 @pytest.mark.parametrize("dtype", [tf.float16, tf.bfloat16, tf.float64, tf.int32, tf.bool])

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from graph_opt.compat import tf
-from tests.passes.repeated_rows.once import computed_once, predicted
-from tests.passes.repeated_rows.test_repeated_rows import (
+from tests.passes.repeated_rows.once import (
     ROWS,
     WIDTH,
+    computed_once,
     fed,
     inputs,
+    predicted,
     require_equal,
 )
 

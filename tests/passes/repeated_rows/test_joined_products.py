@@ -8,10 +8,17 @@ import numpy as np
 import pytest
 
 from graph_opt.compat import tf
-from tests.passes.repeated_rows.once import Once, computed_once
-from tests.passes.repeated_rows.test_repeated_rows import fed, inputs, require_equal
-
-PLACES, COLUMNS = 3, 4
+from tests.passes.repeated_rows.once import (
+    COLUMNS,
+    PLACES,
+    Once,
+    computed_once,
+    fed,
+    histories,
+    inputs,
+    require_equal,
+    rewritten_run,
+)
 
 
 def variable(*shape: int) -> Any:
@@ -34,12 +41,6 @@ def attention(history: Any, item: Any, activation: Any = tf.sigmoid) -> Any:
     query = tf.tile(item[:, None, :], [1, PLACES, 1])
     pairs = tf.concat([history, query, history - query, history * query], 2)
     return tf.layers.dense(pairs, 5, activation, name="attention")
-
-
-def histories() -> Any:
-    history = tf.placeholder(tf.float32, [None, PLACES, COLUMNS], "user")
-    item = tf.placeholder(tf.float32, [None, COLUMNS], "item")
-    return history, item
 
 
 @pytest.mark.parametrize("activation", [None, tf.nn.relu, tf.nn.leaky_relu, tf.nn.softmax])
@@ -144,8 +145,5 @@ def test_items_must_have_as_many_rows_as_the_user() -> None:
     product = tf.matmul(pairs, tf.ones([8, 5]))
     once = computed_once({"user": history}, [item], product)
     feeds = {**fed(history, item, 4), item: np.ones([1, COLUMNS])}
-    with tf.Graph().as_default(), tf.Session() as session:
-        tf.import_graph_def(once.graph_def, name="")
-        named = {each.name: value for each, value in feeds.items()}
-        with pytest.raises(tf.errors.InvalidArgumentError, match="rows of user and of item"):
-            session.run(list(once.fetched.values()), named)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="rows of user and of item"):
+        rewritten_run(once, feeds)

@@ -2,49 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Tuple
+from typing import Any, Callable, List, Tuple
 
 import numpy as np
-from hypothesis import given, settings
+import pytest
+from hypothesis import given
 from hypothesis import strategies as st
 
 from graph_opt.compat import tf
-from tests.passes.repeated_rows.once import Once, computed_once, predicted
-
-ROWS, WIDTH = 6, 4
-# Eigen adds the products of a single row in another order than those of many, and computes what
-# does not fill a vector register of the CPU by another formula.
-CLOSE = 1e-6
-
-
-def inputs(width: int = WIDTH) -> Tuple[Any, Any]:
-    """A repeated input and one that varies, [rows, width] each."""
-    user = tf.placeholder(tf.float32, [None, width], "user")
-    item = tf.placeholder(tf.float32, [None, width], "item")
-    return user, item
-
-
-def fed(user: Any, item: Any, rows: int = ROWS) -> Dict[Any, np.ndarray]:
-    """The same user in all rows."""
-    random = np.random.RandomState(7)
-    one = random.rand(1, *user.shape[1:].as_list())
-    return {
-        user: np.repeat(one, rows, 0).astype(np.float32),
-        item: random.rand(rows, *item.shape[1:].as_list()).astype(np.float32),
-    }
-
-
-def require_equal(once: Once, feeds: Dict[Any, Any], close: bool = False) -> None:
-    """Fails unless predictions are equal to the bit, or close."""
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
-        expected, found = predicted(once, tf.global_variables(), feeds)
-    for one, other in zip(expected, found):
-        assert one.shape == other.shape
-        if close:
-            np.testing.assert_allclose(other, one, CLOSE, CLOSE)
-        else:
-            np.testing.assert_array_equal(other, one)
+from tests.passes.repeated_rows.once import (
+    ROWS,
+    WIDTH,
+    computed_once,
+    fed,
+    inputs,
+    predicted,
+    require_equal,
+)
 
 
 def test_a_layer_of_the_user_is_computed_once() -> None:
@@ -189,7 +163,7 @@ def random_graph(steps: List[Tuple[int, int, int]], user: Any, other: Any, item:
     return made[3:]
 
 
-@settings(deadline=None)
+@pytest.mark.fuzz("repeated")
 @given(steps=_STEPS, rows=st.integers(1, 5), seed=st.integers(0, 99))
 def test_random_graphs_predict_the_same(
     steps: List[Tuple[int, int, int]], rows: int, seed: int

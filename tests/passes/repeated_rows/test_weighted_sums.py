@@ -7,9 +7,14 @@ from typing import Any, Callable
 import pytest
 
 from graph_opt.compat import tf
-from tests.passes.repeated_rows.once import computed_once
-from tests.passes.repeated_rows.test_joined_products import COLUMNS, PLACES, histories
-from tests.passes.repeated_rows.test_repeated_rows import fed, require_equal
+from tests.passes.repeated_rows.once import (
+    COLUMNS,
+    PLACES,
+    computed_once,
+    fed,
+    histories,
+    require_equal,
+)
 
 
 def weights_of(item: Any) -> Any:
