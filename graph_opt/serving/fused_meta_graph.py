@@ -85,7 +85,7 @@ def _compute_once(meta_graph: Any, repeated: Sequence[str]) -> Report:
     planned = repeated_rows(meta_graph.graph_def, rows)
     if planned.rewrites:
         _apply(meta_graph, planned)
-        note_repeated_inputs(meta_graph, list(rows.repeated))
+        note_repeated_inputs(meta_graph, [*rows.repeated, *rows.listed])
     return planned.report
 
 

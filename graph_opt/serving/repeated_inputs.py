@@ -6,6 +6,7 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tu
 
 from graph_opt.compat import tf
 from graph_opt.graph.view import GraphView, TensorRef
+from graph_opt.passes.repeated_rows.listed_inputs import ListedInput
 from graph_opt.passes.repeated_rows.repeated_rows import RequestRows
 
 _PARSERS = ("ParseExample", "ParseExampleV2")
@@ -13,11 +14,12 @@ _OF_SPARSE = 3  # indices, values and shape
 
 
 class _Parsed(NamedTuple):
-    """A feature of serialized examples: its tensor, or None for one of any length in each row."""
+    """A feature of serialized examples: a tensor, or lists of any number of values in each row."""
 
     name: str
     parser: str
     tensor: Optional[TensorRef]
+    listed: Optional[ListedInput] = None
 
 
 def request_rows(meta_graph: Any, view: GraphView, repeated: Sequence[str]) -> RequestRows:
@@ -30,7 +32,7 @@ def request_rows(meta_graph: Any, view: GraphView, repeated: Sequence[str]) -> R
 
     Raises:
       tf.errors.InvalidArgumentError: There is no such input or feature, or several tensors are
-        called so; it has any number of values in each row.
+        called so.
     """
     signatures = [
         _plain_inputs(signature)
@@ -38,7 +40,12 @@ def request_rows(meta_graph: Any, view: GraphView, repeated: Sequence[str]) -> R
         if signature.inputs and signature.outputs
     ]
     parsed = [feature for parser in view.of_op(*_PARSERS) for feature in _features(view, parser)]
-    found = {name: _tensor_of(name, signatures, parsed) for name in dict.fromkeys(repeated)}
+    listed = _listed(repeated, signatures, parsed)
+    found = {
+        name: _tensor_of(name, signatures, parsed)
+        for name in dict.fromkeys(repeated)
+        if name not in listed
+    }
     inputs = [tensor for inputs in signatures for tensor in inputs.values()]
     inputs += [feature.tensor for feature in parsed if feature.tensor is not None]
     varying = [each for each in dict.fromkeys(inputs) if each not in found.values()]
@@ -47,6 +54,12 @@ def request_rows(meta_graph: Any, view: GraphView, repeated: Sequence[str]) -> R
         tuple(each for each in varying if _has_rows(view, each)),
         tuple(_fetched(meta_graph)),
         tuple(_fed(view, inputs, parsed) for inputs in signatures),
+        listed,
+        tuple(
+            feature.listed
+            for feature in parsed
+            if feature.listed is not None and feature.listed not in listed.values()
+        ),
     )
 
 
@@ -63,11 +76,6 @@ def _tensor_of(
 ) -> TensorRef:
     fed = {inputs[name] for inputs in signatures if name in inputs}
     features = [feature for feature in parsed if feature.name == name]
-    if not fed and any(feature.tensor is None for feature in features):
-        raise _invalid(
-            "{!r} cannot be repeated: it is parsed with any number of values in each row "
-            "(VarLenFeature); repeat features of a fixed length".format(name)
-        )
     tensors = fed or {feature.tensor for feature in features if feature.tensor is not None}
     if len(tensors) > 1:
         named = ", ".join(sorted(map(str, tensors)))
@@ -83,14 +91,32 @@ def _tensor_of(
     return tensors.pop()
 
 
+def _listed(
+    repeated: Sequence[str],
+    signatures: Sequence[Dict[str, TensorRef]],
+    parsed: Sequence[_Parsed],
+) -> Dict[str, ListedInput]:
+    """The repeated features of any number of values."""
+    fed = {name for inputs in signatures for name in inputs}
+    found: Dict[str, ListedInput] = {}
+    for feature in parsed:
+        if feature.listed is not None and feature.name in repeated and feature.name not in fed:
+            if feature.name in found:
+                raise _invalid("{!r} is parsed several times".format(feature.name))
+            found[feature.name] = feature.listed
+    return found
+
+
 def _features(view: GraphView, parser: str) -> Iterator[_Parsed]:
     """What a node parses: names of features are inputs, one each, or vectors of them."""
     keys = _keys(view, parser)
     if keys is None:
         return
     sparse, dense = keys
-    for name in sparse:
-        yield _Parsed(name, parser, None)
+    serialized = view.inputs(parser)[0]
+    for place, name in enumerate(sparse):
+        parts = [TensorRef(parser, part * len(sparse) + place) for part in range(_OF_SPARSE)]
+        yield _Parsed(name, parser, None, ListedInput(*parts, serialized))
     for place, name in enumerate(dense):
         yield _Parsed(name, parser, TensorRef(parser, _OF_SPARSE * len(sparse) + place))
 

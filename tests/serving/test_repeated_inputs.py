@@ -107,11 +107,40 @@ def test_features_of_examples_are_repeated_by_their_names(tmp_path: Path) -> Non
     require_close(tmp_path / "served", request)
 
 
+COLUMNS = ["city", "kind", "ids", "weights", "seen", "age"]
+
+
+@pytest.mark.parametrize("names", [["city"], ["ids", "weights"], ["seen", "bought"], COLUMNS])
+def test_columns_of_any_number_of_values_are_looked_up_once(
+    names: List[str], tmp_path: Path
+) -> None:
+    request = save(of_examples, tmp_path / "model")
+    exported = graph_opt.export_fused(
+        str(tmp_path / "model"), str(tmp_path / "served"), repeated=names
+    )
+    assert "computed once for" in exported.once[0] and not exported.report.refusals
+    served = str(tmp_path / "served")
+    for first in range(4):  # The first row has the user: with and without values.
+        rows = {"examples": request["examples"][first:]}
+        require_close(tmp_path / "served", rows)
+        with pytest.raises(tf.errors.InvalidArgumentError, match="rows of the request differ"):
+            run_fused(served, rows)
+
+
+def run_fused(folder: str, request: Dict[str, np.ndarray]) -> Any:
+    """Runs a request as it is."""
+    _, fused = parse_saved_model(folder).meta_graphs
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.saved_model.loader.load(session, list(fused.meta_info_def.tags), folder)
+        signature = fused.signature_def["serving_default"]
+        feeds = {signature.inputs[name].name: array for name, array in request.items()}
+        return session.run(signature.outputs["scores"].name, feeds)
+
+
 @pytest.mark.parametrize(
     "build, name, message",
     [
         (of_user_and_item, "user", "'user' is no input of a signature .* age, history, item"),
-        (of_examples_of_fixed_length, "tags", "'tags' cannot be repeated: it is parsed with any"),
         (of_examples, "none", "no feature of its examples: there are examples, .*city"),
     ],
 )

@@ -33,6 +33,7 @@ from graph_opt.graph.op_call import Tensor
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.passes.node_writer import NodeWriter
+from graph_opt.passes.repeated_rows.listed_inputs import FirstLists, ListedInput
 from graph_opt.passes.repeated_rows.single_rows import first_row
 
 _BITS: Mapping[int, int] = {
@@ -143,6 +144,19 @@ class CheckedRows:
             suffix + "/parts", "Unpack", device, value=checked, num=len(tensors)
         )
         return dict(zip(tensors, parts.outputs("output")))
+
+    def first_list(self, feature: str, listed: ListedInput, rows: Tensor) -> Dict[TensorRef, Tensor]:
+        """The first row of a feature of any number of values, by its parts.
+
+        Args:
+          feature: Its name.
+          listed: The feature.
+          rows: How many rows the request has.
+        """
+        suffix = "rows/lists/{}".format(_plain(listed.values.index, {feature: listed.values}))
+        texts = [_DIFFER, feature, _PROMISE]
+        bits = _BITS.get(self._view.dtype(listed.values) or 0, 0)
+        return FirstLists(self._writer, suffix, listed, rows, texts).written(bits)
 
     def same_number(self, group: Group, names: Tuple[str, str], counts: Sequence[Tensor]) -> None:
         """Has first rows wait until two inputs were found to have as many rows."""

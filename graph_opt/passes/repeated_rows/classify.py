@@ -23,7 +23,15 @@ from graph_opt.passes.control_flow import depths
 from graph_opt.passes.micro_batches.call import Call
 from graph_opt.passes.micro_batches.elementwise import ELEMENTWISE
 from graph_opt.passes.micro_batches.known_shapes import KnownShapes
-from graph_opt.passes.micro_batches.values import Count, RowCount, Rows, Value, has_counts
+from graph_opt.passes.micro_batches.values import (
+    Count,
+    RowCount,
+    Rows,
+    Value,
+    array_of,
+    has_counts,
+)
+from graph_opt.passes.repeated_rows.listed_inputs import ListedInput
 from graph_opt.passes.repeated_rows.row_rules import (
     FINDS,
     OF_ENTRIES,
@@ -63,6 +71,7 @@ class Classifier:
       view: The graph.
       repeated: The tensors of which all rows are the same; their first axis is that of the rows.
       varying: The other tensors that have a request's rows.
+      listed: Features of any number of values in each row, and whether they are the same in all.
 
     Attributes:
       nodes: What is known of nodes, by name; `other` nodes of which nothing is known are missing.
@@ -70,7 +79,11 @@ class Classifier:
     """
 
     def __init__(
-        self, view: GraphView, repeated: Sequence[TensorRef], varying: Sequence[TensorRef]
+        self,
+        view: GraphView,
+        repeated: Sequence[TensorRef],
+        varying: Sequence[TensorRef],
+        listed: Sequence[Tuple[ListedInput, bool]] = (),
     ) -> None:
         self._view = view
         self._sources: Dict[TensorRef, Known] = {}
@@ -80,10 +93,11 @@ class Classifier:
             self._origin[count] = tensor
             value = Value(rows=Rows(0, count), early=False)
             self._sources[tensor] = Known((value,), is_once=tensor in repeated)
+        given = dict(self._add_listed(*each) for each in listed)
         self._of_request = set(view.descendants(tensor.node for tensor in self._sources))
         self._of_request.update(view.descendants(view.of_op("Placeholder", "PlaceholderV2")))
         self._depth = depths(view)
-        self._known_shapes = KnownShapes(view, self.value)
+        self._known_shapes = KnownShapes(view, self.value, given)
         self._lookups = _whole_lookups(view)
         self._inner = _inner_nodes(self._lookups)
         self._lengths: Set[str] = set()
@@ -94,6 +108,17 @@ class Classifier:
             if known is not None:
                 self.nodes[name] = known
 
+    def _add_listed(self, listed: ListedInput, is_once: bool) -> Tuple[TensorRef, Any]:
+        """Makes a feature one of the inputs; returns its shape, and what is known of that."""
+        count = RowCount(listed.serialized, None)
+        self._origin[count] = listed.serialized
+        shape = array_of([Count(count, 1), None])
+        for tensor in (listed.indices, listed.values):
+            self._sources[tensor] = Known((), is_once, entries=Rows(0, count))
+        value = Value(numbers=shape, early=False)
+        self._sources[listed.dense_shape] = Known((value,), is_once)
+        return listed.dense_shape, shape
+
     def known(self, tensor: TensorRef) -> Optional[Known]:
         """What is known of a tensor's node; of an input, what is known of that tensor alone."""
         return self._sources.get(tensor) or self.nodes.get(tensor.node)
@@ -101,7 +126,7 @@ class Classifier:
     def value(self, tensor: TensorRef) -> Optional[Value]:
         """What is known of a tensor; None if nothing is, or if it is a list of ids."""
         if tensor in self._sources:
-            return self._sources[tensor].outputs[0]
+            return next(iter(self._sources[tensor].outputs), None)
         known = self.nodes.get(tensor.node)
         if known is None or tensor.index >= len(known.outputs):
             return None
@@ -126,9 +151,14 @@ class Classifier:
 
     def has_as_many_rows(self, one: TensorRef, other: TensorRef) -> bool:
         """Whether something is computed from the same rows of two inputs."""
-        first, second = (self._sources[each].outputs[0].rows for each in (one, other))
-        assert first is not None and second is not None
+        first, second = (self._rows_of_input(each) for each in (one, other))
         return first.rows.root is second.rows.root
+
+    def _rows_of_input(self, tensor: TensorRef) -> Rows:
+        known = self._sources[tensor]
+        rows = known.entries or known.outputs[0].rows
+        assert rows is not None
+        return rows
 
     def _classified(self, name: str) -> Optional[Known]:
         view = self._view

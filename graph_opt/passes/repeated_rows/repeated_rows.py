@@ -29,6 +29,7 @@ from graph_opt.passes.repeated_rows.checked_rows import CheckedRows, Group, grou
 from graph_opt.passes.repeated_rows.classify import Classifier
 from graph_opt.passes.repeated_rows.first_rows import FirstRows
 from graph_opt.passes.repeated_rows.joined_products import JoinedProducts
+from graph_opt.passes.repeated_rows.listed_inputs import ListedInput
 from graph_opt.passes.repeated_rows.weighted_sums import WeightedSums
 from graph_opt.reporting.tables import counted
 
@@ -45,12 +46,16 @@ class RequestRows:
       varying: The others.
       fetched: What requests fetch.
       requests: The inputs that each kind of request feeds, or is parsed from.
+      listed: Repeated features of any number of values in each row, by name.
+      varying_lists: The other features of any number of values.
     """
 
     repeated: Mapping[str, TensorRef]
     varying: Tuple[TensorRef, ...]
     fetched: Tuple[TensorRef, ...]
     requests: Tuple[AbstractSet[TensorRef], ...]
+    listed: Mapping[str, ListedInput] = dataclasses.field(default_factory=dict)
+    varying_lists: Tuple[ListedInput, ...] = ()
 
 
 def repeated_rows(graph_def: Any, rows: RequestRows) -> Planned:
@@ -69,9 +74,9 @@ def repeated_rows(graph_def: Any, rows: RequestRows) -> Planned:
         state = PassState.of(graph_def)
         features, refusals = _accepted(state.view, rows.repeated)
         state = state.reporting(refusals=tuple(each.to_dict() for each in refusals))
-        if features:
+        if features or rows.listed:
             accepted = dataclasses.replace(rows, repeated=features)
-            original = Classifier(state.view, tuple(features.values()), rows.varying)
+            original = _classifier(state.view, accepted)
             apart = _with_products_apart(state, original, accepted)
             state = _computed_once(apart, accepted, list(_joined(original, accepted)))
     return Planned(state.rewrites, state.name_map, state.report)
@@ -97,7 +102,8 @@ def _with_products_apart(state: PassState, classifier: Classifier, rows: Request
     It computes the same for requests in which repeated inputs are the same in all rows.
     """
     view = state.view
-    if not all(_is_checked(classifier, rows, tensor) for tensor in rows.repeated.values()):
+    repeated = [*rows.repeated.values(), *(each.indices for each in rows.listed.values())]
+    if not all(_is_checked(classifier, rows, tensor) for tensor in repeated):
         return state
     writer, edits = NodeWriter(view, free_scope(view, _PRODUCTS), ""), Edits(view)
     fetched = [tensor.node for tensor in rows.fetched]
@@ -116,13 +122,25 @@ def _with_products_apart(state: PassState, classifier: Classifier, rows: Request
     return dataclasses.replace(rewritten, name_map=name_map).without(dead.difference(kept))
 
 
+def _classifier(view: GraphView, rows: RequestRows) -> Classifier:
+    listed = [(each, True) for each in rows.listed.values()]
+    listed += [(each, False) for each in rows.varying_lists]
+    return Classifier(view, tuple(rows.repeated.values()), rows.varying, listed)
+
+
 def _is_checked(classifier: Classifier, rows: RequestRows, tensor: TensorRef) -> bool:
-    """Whether an input is fed together with all others that must have as many rows."""
+    """Whether an input is fed together with all others that must have as many rows.
+
+    A feature of any number of values is not compared with what is fed apart from its examples.
+    """
+    serialized = {each.indices: each.serialized for each in rows.listed.values()}
     others = [
         other
         for other in (*rows.repeated.values(), *rows.varying)
         if classifier.has_as_many_rows(tensor, other)
     ]
+    if tensor in serialized:
+        return all(other.node == tensor.node or other == serialized[tensor] for other in others)
     return all(
         (tensor in request) == (each in request) for request in rows.requests for each in others
     )
@@ -141,12 +159,14 @@ def _computed_once(
     view, features = state.view, rows.repeated
     before = state.name_map.substitutes
     fetched = [TensorRef.parse(before.get(str(each), str(each))) for each in rows.fetched]
-    classifier = Classifier(view, tuple(features.values()), rows.varying)
+    classifier = _classifier(view, rows)
     writer = NodeWriter(view, free_scope(view, _SCOPE), "")
     checks = CheckedRows(view, writer)
     groups = groups_of(view, features, rows.requests)
     first = {tensor: row for group in groups for tensor, row in checks.first_rows(group).items()}
     copies = FirstRows(view, classifier, first, writer)
+    for feature, listed in rows.listed.items():
+        first.update(checks.first_list(feature, listed, copies.row_count(listed.serialized)))
     edits = Edits(view)
     moved = _Moved(view, classifier, copies, edits)
     for name, known in classifier.nodes.items():
@@ -164,7 +184,7 @@ def _computed_once(
     dead = _unread(rewritten.view, classifier, _still_fetched(rows, substitutes))
     name_map = dataclasses.replace(rewritten.name_map, substitutes=substitutes).with_dead(dead)
     return dataclasses.replace(rewritten, name_map=name_map).reporting(
-        _change(copies, features), refusals=(*state.report.refusals, *refusals)
+        _change(copies, [*features, *rows.listed]), refusals=(*state.report.refusals, *refusals)
     )
 
 
@@ -289,7 +309,7 @@ def _refusals(view: GraphView, classifier: Classifier) -> List[Dict[str, str]]:
     ]
 
 
-def _change(copies: FirstRows, features: Mapping[str, TensorRef]) -> str:
+def _change(copies: FirstRows, features: Sequence[str]) -> str:
     computed = "{} computed once for {}".format(
         counted(len(copies.copied), "node"), ", ".join(features)
     )
