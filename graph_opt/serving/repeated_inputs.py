@@ -115,8 +115,10 @@ def _features(view: GraphView, parser: str) -> Iterator[_Parsed]:
     sparse, dense = keys
     serialized = view.inputs(parser)[0]
     for place, name in enumerate(sparse):
-        parts = [TensorRef(parser, part * len(sparse) + place) for part in range(_OF_SPARSE)]
-        yield _Parsed(name, parser, None, ListedInput(*parts, serialized))
+        indices, values, shape = (
+            TensorRef(parser, part * len(sparse) + place) for part in range(_OF_SPARSE)
+        )
+        yield _Parsed(name, parser, None, ListedInput(indices, values, shape, serialized))
     for place, name in enumerate(dense):
         yield _Parsed(name, parser, TensorRef(parser, _OF_SPARSE * len(sparse) + place))
 

@@ -145,7 +145,9 @@ class CheckedRows:
         )
         return dict(zip(tensors, parts.outputs("output")))
 
-    def first_list(self, feature: str, listed: ListedInput, rows: Tensor) -> Dict[TensorRef, Tensor]:
+    def first_list(
+        self, feature: str, listed: ListedInput, rows: Tensor
+    ) -> Dict[TensorRef, Tensor]:
         """The first row of a feature of any number of values, by its parts.
 
         Args:

@@ -1,4 +1,4 @@
-"""Features that are parsed with any number of values in each row: lists of values, and their rows."""
+"""Features that are parsed with any number of values in each row: lists of values."""
 
 from __future__ import annotations
 
@@ -169,9 +169,7 @@ class FirstLists:
         return self._writer.constant("{}/{}".format(self._suffix, what), np.int32(value))
 
     def _constant(self, what: str, value: List[int]) -> Tensor:
-        return self._writer.constant(
-            "{}/{}".format(self._suffix, what), np.array(value, np.int32)
-        )
+        return self._writer.constant("{}/{}".format(self._suffix, what), np.array(value, np.int32))
 
     def _call(self, op: str, what: str, **arguments: object) -> Tensor:
         suffix = "{}/{}".format(self._suffix, what)

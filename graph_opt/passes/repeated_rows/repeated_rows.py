@@ -134,6 +134,12 @@ def _is_checked(classifier: Classifier, rows: RequestRows, tensor: TensorRef) ->
     A feature of any number of values is not compared with what is fed apart from its examples.
     """
     serialized = {each.indices: each.serialized for each in rows.listed.values()}
+    lists = (*rows.listed.values(), *rows.varying_lists)
+    if any(
+        each.indices.node != tensor.node and classifier.has_as_many_rows(tensor, each.indices)
+        for each in lists
+    ):
+        return False
     others = [
         other
         for other in (*rows.repeated.values(), *rows.varying)
