@@ -23,7 +23,17 @@ MAY_IMPORT: Dict[str, FrozenSet[str]] = {
     "runtime": frozenset({"ops", "export", "reporting"}),
     "embedding": frozenset({"ops", "export", "reporting.warnings_given"}),
     "inspect": frozenset({"passes", "graph", "reporting", "ops.library", "rules.op_names"}),
-    "serving": frozenset({"passes", "inspect", "graph", "config", "reporting", "ops.library"}),
+    "serving": frozenset(
+        {
+            "passes",
+            "inspect",
+            "graph",
+            "config",
+            "reporting",
+            "ops.library",
+            "rules.parsed_examples",
+        }
+    ),
     "report_page": frozenset(
         {"passes", "rules", "graph", "reporting", "inspect.graph_files"}
         | {"ops.stage_nodes", "ops.stage_spec"}

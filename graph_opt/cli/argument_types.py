@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
-from typing import Callable, Tuple
+from typing import Callable, List, Tuple
 
 
 def number_from(least: int, what: str = "a number") -> Callable[[str], int]:
@@ -49,3 +49,11 @@ def named_tensor(text: str) -> Tuple[str, str]:
             "{!r} is not NAME=TENSOR, such as user=user:0".format(text)
         )
     return name, tensor if ":" in tensor else tensor + ":0"
+
+
+def names(text: str) -> List[str]:
+    """Makes a list of names."""
+    found = [name.strip() for name in text.split(",")]
+    if not all(found):
+        raise argparse.ArgumentTypeError("{!r} is not NAME or NAME,NAME".format(text))
+    return found

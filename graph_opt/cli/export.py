@@ -34,7 +34,14 @@ def handle(options: argparse.Namespace) -> int:
     feeds, fetches = dict(options.feeds), dict(options.fetches)
     with Progress(options.input, _PARTS) as progress:
         exported = export_fused(
-            options.input, options.output, tags, feeds, fetches, config, progress.begins
+            options.input,
+            options.output,
+            tags,
+            feeds,
+            fetches,
+            config,
+            options.repeated,
+            progress.begins,
         )
     print(exported)
     for warning in exported.report.warnings:

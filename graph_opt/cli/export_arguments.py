@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from graph_opt.cli.argument_types import named_tensor
+from graph_opt.cli.argument_types import named_tensor, names
 from graph_opt.cli.shared_arguments import add_config, add_input
 
 
@@ -36,6 +36,14 @@ def add_export(commands: Any) -> None:
             metavar="NAME=TENSOR",
             help="for a checkpoint or a frozen graph: {}; may be repeated".format(text),
         )
+    command.add_argument(
+        "--repeated",
+        type=names,
+        default=[],
+        metavar="NAME,NAME",
+        help="inputs, or features of examples, that are the same in all rows of a request, such as "
+        "those of the user: what depends on them alone is computed once; requests are checked",
+    )
     add_input(command)
     add_config(command)
 

@@ -13,6 +13,7 @@ from graph_opt.compat.saved_models import parse_saved_model
 from graph_opt.ops.library import load_library
 from graph_opt.reporting.value_differences import relative_difference
 from graph_opt.serving.fused_meta_graph import TAG
+from graph_opt.serving.repeated_requests import repeated_inputs, with_first_row
 
 Request = Mapping[str, np.ndarray]
 
@@ -76,7 +77,8 @@ def compare_predictions(folder: str, requests: Sequence[Request]) -> List[Compar
 
     Args:
       folder: What `export_fused` wrote.
-      requests: Each has the inputs of at least one signature, by name.
+      requests: Each has the inputs of at least one signature, by name. Inputs that were exported as
+        repeated get the values of their first row in all rows.
 
     Returns:
       What came of each output of the signatures whose inputs the requests have.
@@ -86,6 +88,8 @@ def compare_predictions(folder: str, requests: Sequence[Request]) -> List[Compar
       tf.errors.OpError: What either graph raises for a request, such as a negative id.
     """
     stock, fused = _graphs(folder)
+    repeated = repeated_inputs(fused)
+    requests = [with_first_row(request, repeated) for request in requests]
     load_library()
     with _session(folder, stock) as before, _session(folder, fused) as after:
         pairs = [

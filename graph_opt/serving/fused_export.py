@@ -35,6 +35,8 @@ class FusedExport(NamedTuple):
       stock_nodes: Nodes of the former.
       fused_nodes: Nodes of the latter.
       library: The file of the ops, which a process loads before the latter.
+      once: What is computed once for repeated inputs, and what is not although it reads nothing
+        else of a request, a line each.
     """
 
     report: Report
@@ -43,6 +45,7 @@ class FusedExport(NamedTuple):
     stock_nodes: int
     fused_nodes: int
     library: str
+    once: Sequence[str] = ()
 
     def __str__(self) -> str:
         return (
@@ -53,7 +56,7 @@ class FusedExport(NamedTuple):
             summary(self.report),
             self.fused_nodes,
             self.stock_nodes,
-            "".join(change + "\n" for change in self.report.changes),
+            "".join(line + "\n" for line in (*self.once, *self.report.changes)),
             ",".join(self.stock_tags),
             ",".join(self.fused_tags),
             self.library,
@@ -67,6 +70,7 @@ def export_fused(
     inputs: Optional[Mapping[str, str]] = None,
     outputs: Optional[Mapping[str, str]] = None,
     config: Optional[Any] = None,
+    repeated: Sequence[str] = (),
     watch: Callable[[str], None] = lambda _: None,
 ) -> FusedExport:
     """Writes a SavedModel for servers, with fused lookups.
@@ -85,6 +89,8 @@ def export_fused(
       outputs: In the same way, what they fetch.
       config: A `graph_opt.ConfigProto` whose `group_embedding_options` say what is fused; by
         default, all lookups.
+      repeated: Inputs of signatures, or features of their examples, that are the same in all rows
+        of a request: what depends on them alone is computed once. Requests are checked.
       watch: Told which part of the work begins: `COPYING`, `FUSING` or `WRITING`.
 
     Returns:
@@ -117,7 +123,7 @@ def export_fused(
         watch(FUSING)
         saved_model = parse_saved_model(folder)
         stock = meta_graph_with(saved_model, tags, model)
-        fused = fused_meta_graph(stock, session_options(_fusing(config)))
+        fused = fused_meta_graph(stock, session_options(_fusing(config)), repeated)
         if fused.meta_graph is stock:
             raise tf.errors.FailedPreconditionError(None, None, _nothing_fused(model, fused.report))
         watch(WRITING)
@@ -131,6 +137,7 @@ def export_fused(
         len(stock.graph_def.node),
         len(fused.meta_graph.graph_def.node),
         os.path.join(output, _EXTRA, os.path.basename(library)),
+        fused.once,
     )
 
 

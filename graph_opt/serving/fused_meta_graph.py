@@ -8,7 +8,7 @@ result of a lookup (a signature, a collection) names that of the fused op.
 from __future__ import annotations
 
 import dataclasses
-from typing import AbstractSet, Any, FrozenSet, Iterator, List, NamedTuple, Set, Tuple
+from typing import AbstractSet, Any, FrozenSet, Iterator, List, NamedTuple, Sequence, Set, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.compat.op_definitions import op_definition
@@ -17,8 +17,11 @@ from graph_opt.graph.rewrite import apply_to_graph_def
 from graph_opt.graph.view import GraphView
 from graph_opt.inspect.shapes import add_shapes, without_shapes
 from graph_opt.passes.name_map import NameMap
-from graph_opt.passes.optimize import plan
+from graph_opt.passes.optimize import Planned, plan
+from graph_opt.passes.repeated_rows.repeated_rows import repeated_rows
 from graph_opt.reporting.report import Report
+from graph_opt.serving.repeated_inputs import request_rows
+from graph_opt.serving.repeated_requests import note_repeated_inputs
 
 TAG = "graph_opt"
 """Tag of a graph with fused lookups, beside those of the graph that it was made from."""
@@ -30,39 +33,73 @@ class FusedMetaGraph(NamedTuple):
     Attributes:
       meta_graph: The MetaGraphDef with fused lookups; the given one if none is fused.
       report: What was fused, and why other lookups were not.
+      once: What is computed once for repeated inputs, and what is not although it reads nothing
+        else of a request, a line each.
     """
 
     meta_graph: Any
     report: Report
+    once: Sequence[str] = ()
 
 
-def fused_meta_graph(stock: Any, options: SessionOptions) -> FusedMetaGraph:
+def fused_meta_graph(
+    stock: Any, options: SessionOptions, repeated: Sequence[str] = ()
+) -> FusedMetaGraph:
     """Fuses the lookups of a graph that serves.
 
     Args:
       stock: A MetaGraphDef, which is not changed.
       options: What is fused.
+      repeated: Inputs that are the same in all rows of a request: what depends on them alone is
+        computed once.
 
     Raises:
       tf.errors.FailedPreconditionError: The graph was rewritten before.
-      tf.errors.InvalidArgumentError: It is not valid.
+      tf.errors.InvalidArgumentError: It is not valid; there is no such input.
     """
-    shaped = tf.GraphDef()
-    shaped.CopyFrom(stock.graph_def)
-    inferred = add_shapes(shaped)
-    planned = plan(shaped, dataclasses.replace(options, served=_fetches(stock)))
-    if not planned.rewrites or not planned.report.fused:
-        return FusedMetaGraph(stock, planned.report)
-    rewritten = apply_to_graph_def(shaped, *planned.rewrites)
-    graph_def = without_shapes(rewritten) if inferred else rewritten
     meta_graph = tf.MetaGraphDef()
     meta_graph.CopyFrom(stock)
+    inferred = add_shapes(meta_graph.graph_def)
+    once = Report()
+    if repeated:
+        once = _compute_once(meta_graph, repeated)
+    planned = plan(meta_graph.graph_def, dataclasses.replace(options, served=_fetches(meta_graph)))
+    is_fused = bool(planned.rewrites and planned.report.fused)
+    report = dataclasses.replace(
+        planned.report, refusals=(*once.refusals, *planned.report.refusals)
+    )
+    if not is_fused and not once.changes:
+        return FusedMetaGraph(stock, report, _lines(once))
+    if is_fused:
+        _apply(meta_graph, planned)
+    if inferred:
+        meta_graph.graph_def.CopyFrom(without_shapes(meta_graph.graph_def))
+    meta_graph.meta_info_def.tags.append(TAG)
+    _list_ops(meta_graph)
+    return FusedMetaGraph(meta_graph, report, _lines(once))
+
+
+def _compute_once(meta_graph: Any, repeated: Sequence[str]) -> Report:
+    """Has a graph compute once what depends on repeated inputs alone; returns what was done."""
+    rows = request_rows(meta_graph, GraphView(meta_graph.graph_def), repeated)
+    planned = repeated_rows(meta_graph.graph_def, rows)
+    if planned.rewrites:
+        _apply(meta_graph, planned)
+        note_repeated_inputs(meta_graph, [*rows.repeated, *rows.listed])
+    return planned.report
+
+
+def _lines(once: Report) -> List[str]:
+    refused = ["for all rows: {node}: {saw}".format(**refusal) for refusal in once.refusals]
+    return [*once.changes, *refused]
+
+
+def _apply(meta_graph: Any, planned: Planned) -> None:
+    """Rewrites the graph, and has everything else name what is in the rewritten one."""
+    graph_def = apply_to_graph_def(meta_graph.graph_def, *planned.rewrites)
     _rename_results(meta_graph, planned.name_map)
     _remove(graph_def, _unneeded(graph_def, meta_graph, planned.name_map))
     meta_graph.graph_def.CopyFrom(graph_def)
-    meta_graph.meta_info_def.tags.append(TAG)
-    _list_ops(meta_graph)
-    return FusedMetaGraph(meta_graph, planned.report)
 
 
 def _fetches(meta_graph: Any) -> Tuple[FrozenSet[str], ...]:

@@ -176,7 +176,7 @@ def test_a_kind_has_one_property(planted: Path) -> None:
 
 
 def test_the_repository_has_all_kinds() -> None:
-    kinds = "async exact feeds fetches fused graph limits ranks servers".split()
+    kinds = "async exact feeds fetches fused graph limits ranks repeated servers".split()
     assert sorted(properties_in(REPOSITORY / "tests")) == kinds
 
 

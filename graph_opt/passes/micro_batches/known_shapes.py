@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Mapping, Optional
 
 import numpy as np
 
@@ -23,12 +23,18 @@ class KnownShapes:
     Args:
       view: The graph.
       value: Returns what is known of a tensor; None if nothing is.
+      given: The elements of tensors that are shapes, although no op says so.
     """
 
-    def __init__(self, view: GraphView, value: Callable[[TensorRef], Optional[Value]]) -> None:
+    def __init__(
+        self,
+        view: GraphView,
+        value: Callable[[TensorRef], Optional[Value]],
+        given: Optional[Mapping[TensorRef, Any]] = None,
+    ) -> None:
         self._view = view
         self._value = value
-        self._numbers: Dict[TensorRef, Optional[Any]] = {}
+        self._numbers: Dict[TensorRef, Optional[Any]] = dict(given or {})
         self._shapes: Dict[TensorRef, Shape] = {}
 
     def shape(self, tensor: TensorRef) -> Shape:

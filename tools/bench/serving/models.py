@@ -4,6 +4,7 @@
     wide_examples   the same columns in serialized `tf.train.Example`s, one tensor [B] of strings
     dlrm            13 counters [B, 13], and 26 tensors [B] of strings
     din             a user's 50 last items [B, 50] with attention to one item [B], and 8 features
+    din_one_user    the same; all but the item are the same in all rows
 
 Sizes are those of the models that are trained (tools.bench.workloads), where these are the same.
 """
@@ -11,7 +12,7 @@ Sizes are those of the models that are trained (tools.bench.workloads), where th
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Callable, Dict, List, NamedTuple
+from typing import Any, Callable, Dict, List, NamedTuple, Sequence
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -24,6 +25,8 @@ from tools.bench.workloads.wide.data import DataOptions, column_names
 
 SEED = 1
 MOST_ROWS = 512
+USER = ("history", *("feature_{}".format(number) for number in range(8)))
+"""The inputs of `din` that are the same for all items of a request."""
 
 Arrays = Dict[str, np.ndarray]
 
@@ -60,10 +63,11 @@ class Served(NamedTuple):
 
 
 class Model(NamedTuple):
-    """How a model is built, and a request of 512 rows."""
+    """How a model is built, a request of 512 rows, and what is the same in all of them."""
 
     build: Callable[[Sizes], Served]
     request: Callable[[Sizes], Arrays]
+    repeated: Sequence[str] = ()
 
 
 def _data(sizes: Sizes) -> DataOptions:
@@ -135,6 +139,15 @@ def _din(sizes: Sizes) -> Served:
     return Served(inputs, scores, joined, sizes.history + 9, width)
 
 
+def _one_user(sizes: Sizes) -> Arrays:
+    """Requests of one user and many items."""
+    found = _histories(sizes)
+    return {
+        name: np.repeat(array[:1], MOST_ROWS, 0) if name in USER else array
+        for name, array in found.items()
+    }
+
+
 def _ids(sizes: Sizes) -> Arrays:
     data = _data(sizes)
     random = np.random.RandomState(SEED)
@@ -183,6 +196,7 @@ MODELS: Dict[str, Model] = {
     "wide_examples": Model(_wide_of_examples, _examples),
     "dlrm": Model(_dlrm, _categories),
     "din": Model(_din, _histories),
+    "din_one_user": Model(_din, _one_user, USER),
 }
 
 

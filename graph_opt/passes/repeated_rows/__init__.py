@@ -1,0 +1,1 @@
+"""Computes once what is the same in all rows of a request."""
