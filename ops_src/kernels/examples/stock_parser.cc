@@ -17,14 +17,24 @@ struct StockParser::Config {
 StockParser::StockParser() : config_(new Config) {}
 StockParser::~StockParser() = default;
 
+// Fields one by one: TensorFlow 1's structs have no constructor.
 void StockParser::AddSparse(const std::string& name, DataType dtype) {
-  config_->all.sparse.emplace_back(name, dtype);
+  config_->all.sparse.emplace_back();
+  auto& feature = config_->all.sparse.back();
+  feature.feature_name = name;
+  feature.dtype = dtype;
 }
 
 void StockParser::AddDense(const std::string& name, DataType dtype,
                            const tensorflow::PartialTensorShape& shape, const Tensor& by_default) {
-  config_->all.dense.emplace_back(name, dtype, shape, by_default, false,
-                                  static_cast<size_t>(shape.num_elements()));
+  config_->all.dense.emplace_back();
+  auto& feature = config_->all.dense.back();
+  feature.feature_name = name;
+  feature.dtype = dtype;
+  feature.shape = shape;
+  feature.default_value = by_default;
+  feature.variable_length = false;
+  feature.elements_per_stride = static_cast<size_t>(shape.num_elements());
 }
 
 Status StockParser::Parse(OpKernelContext* ctx, const Tensor& serialized,
