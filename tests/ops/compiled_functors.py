@@ -23,7 +23,8 @@ HERE = Path(__file__).resolve().parent
 OPS_SRC = HERE.parents[1] / "ops_src"
 SUPPRESSIONS = HERE / "thread_sanitizer_suppressions.txt"
 FUNCTORS = (
-    "apply deferred dynamic exchange initial keys lookup network optimizers packed scratch threads"
+    "apply deferred dynamic examples exchange initial keys lookup network optimizers packed pages "
+    "scratch threads"
 ).split()
 ROOMS = ("rows", *FUNCTORS)  # What takes longest to compile comes first.
 HEADER_ROOMS = (*FUNCTORS, "buffer")
