@@ -8,22 +8,21 @@ same tensors, and leaves whatever it does not know, and all errors, to TensorFlo
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Sequence
 
 import numpy as np
 
-from graph_opt.compat import tf
 from graph_opt.config.options import SessionOptions
 from graph_opt.graph.edits import Edits
-from graph_opt.graph.op_call import Tensor, call_op
+from graph_opt.graph.op_call import Tensor
 from graph_opt.graph.view import GraphView, TensorRef
-from graph_opt.passes.node_writer import tensor_of
+from graph_opt.passes.node_writer import NodeWriter
 from graph_opt.passes.pass_state import PassState
 from graph_opt.reporting.tables import counted
 from graph_opt.rules.parsed_examples import PARSERS, ParsedExamples, parsed_examples
 
 _LEAST_FEATURES = 8  # of fewer, parsing takes less time than the rest of a request
-_STRING = int(tf.string.as_datatype_enum)
+_SUFFIX = "group_parse"
 _LEFT = "TensorFlow parses the Examples of '{}': it has {}"
 _KEPT = ("Tdense", "num_sparse", "sparse_types", "dense_shapes")
 
@@ -55,8 +54,7 @@ def _replaced(state: PassState, parsed: ParsedExamples) -> PassState:
     ]
     for output in outputs:
         edits.replace(output, output._replace(node=name).input_name)
-    for controlled in list(view.control_uses(parsed.node)):
-        edits.move_wait(controlled, parsed.node, (name,))
+    edits.replace_waits(parsed.node, name)
     told = "Examples of {} parsed by an op of ours".format(counted(parsed.features, "feature"))
     state = state.rewritten(edits.rewrite(nodes)).without({parsed.node}).reporting(told)
     substitutes = {str(output): str(output._replace(node=name)) for output in outputs}
@@ -68,25 +66,30 @@ def _replaced(state: PassState, parsed: ParsedExamples) -> PassState:
 
 def _nodes(view: GraphView, parsed: ParsedExamples) -> List[Any]:
     """The op that parses, last, and the constants that it needs."""
-    device, scope = view.device(parsed.node), parsed.node + "/group_parse"
+    writer = NodeWriter(view, parsed.node, view.device(parsed.node))
     given = view.nodes[parsed.node]
-    nodes: List[Any] = []
-    arguments: Dict[str, Any] = {
-        "serialized": tensor_of(view, parsed.serialized),
-        "names": tensor_of(view, parsed.names),
-        "dense_defaults": [tensor_of(view, default) for default in parsed.defaults],
+    keys: Dict[str, Any] = {
+        argument: names if isinstance(names, TensorRef) else _constant(writer, argument, names)
+        for argument, names in (
+            ("sparse_keys", parsed.sparse_keys),
+            ("dense_keys", parsed.dense_keys),
+        )
     }
-    for argument, keys in (("sparse_keys", parsed.sparse_keys), ("dense_keys", parsed.dense_keys)):
-        if isinstance(keys, TensorRef):
-            arguments[argument] = tensor_of(view, keys)
-            continue
-        value = tf.make_tensor_proto(np.array(keys, object), tf.string, [len(keys)])
-        name = "{}/{}".format(scope, argument)
-        nodes.append(call_op("Const", name, {"dtype": _STRING, "value": value}, device).node)
-        arguments[argument] = Tensor(name, _STRING)
     kept = {key: given.attr[key] for key in _KEPT if key in given.attr}
     if "num_sparse" not in kept:
         kept["num_sparse"] = len(given.attr["sparse_types"].list.type)
-    node = call_op("GroupParseExample", scope, {**arguments, **kept}, device).node
-    node.input.extend("^" + control for control in view.controls(parsed.node))
-    return [*nodes, node]
+    writer.call(
+        _SUFFIX,
+        "GroupParseExample",
+        waits_for=view.controls(parsed.node),
+        serialized=parsed.serialized,
+        names=parsed.names,
+        dense_defaults=list(parsed.defaults),
+        **keys,
+        **kept,
+    )
+    return writer.nodes
+
+
+def _constant(writer: NodeWriter, argument: str, names: Sequence[bytes]) -> Tensor:
+    return writer.constant("{}/{}".format(_SUFFIX, argument), np.array(names, object))

@@ -1,11 +1,10 @@
 #include "pages/moving_tables.h"
 
-#include <sys/resource.h>
-
 #include <deque>
 #include <thread>
 
 #include "pages/large_pages.h"
+#include "threads/thread_priority.h"
 
 namespace graph_opt {
 namespace {
@@ -49,7 +48,7 @@ class Mover {
 
  private:
   void Run() {
-    setpriority(PRIO_PROCESS, 0, kNiceness);  // on Linux, of this thread alone
+    LowerThread(kNiceness);
     Pages pages;
     while (Take(&pages)) MoveAll(pages);
   }

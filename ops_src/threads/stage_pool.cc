@@ -1,39 +1,16 @@
 #include "threads/stage_pool.h"
 
-#if defined(__linux__)
-#include <pthread.h>
-#include <sched.h>
-#include <sys/resource.h>
-#include <unistd.h>
-#endif
-
-#include <algorithm>
-#include <cerrno>
 #include <map>
 #include <thread>
 #include <tuple>
 #include <utility>
 
+#include "threads/thread_priority.h"
+
 namespace graph_opt {
 namespace {
 
 thread_local StagePool* pool_of_thread = nullptr;
-
-// Lowers the priority of the calling thread; returns 0, or why the system refuses.
-int Lower(int priority) {
-  if (priority == 0) return 0;
-#if defined(__linux__)
-  if (priority == StagePool::kIdle) {
-    sched_param none = {};
-    return sched_setscheduler(0, SCHED_IDLE, &none) == 0 ? 0 : errno;
-  }
-  // Below the process, whose own value may not be 0; 19 is the lowest there is.
-  const int below = std::min(19, getpriority(PRIO_PROCESS, getpid()) + priority);
-  return setpriority(PRIO_PROCESS, 0, below) == 0 ? 0 : errno;  // of this thread alone
-#else
-  return ENOSYS;
-#endif
-}
 
 }  // namespace
 
@@ -66,7 +43,7 @@ void StagePool::Work() {
 #if defined(__linux__)
   pthread_setname_np(pthread_self(), "graph_opt/stage");
 #endif
-  const int refusal = Lower(priority_);
+  const int refusal = LowerThread(priority_);
   if (refusal != 0) refusal_ = refusal;
   while (true) {
     std::function<void()> work;

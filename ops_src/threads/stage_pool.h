@@ -14,9 +14,6 @@ namespace graph_opt {
 // They live as long as the process.
 class StagePool {
  public:
-  // Below all other threads; 1 to 19 are added to the nice value of the process.
-  static constexpr int kIdle = 20;
-
   // The pool of that name, size and priority; made when it is first asked for.
   static StagePool* Of(const std::string& name, int num_threads, int priority);
 
