@@ -9,6 +9,7 @@ from graph_opt.compat import tf
 from graph_opt.distributed_embeddings.reduced_gradients import reduced_gradients
 from graph_opt.sharding.horovod_transport import HorovodTransport, horovod
 from graph_opt.sharding.own_rows import without_own_rows
+from graph_opt.sharding.reducing_optimizers import note_reduced
 from graph_opt.sharding.transport import AVERAGE, SUM, Transport, check_root
 from graph_opt.sharding.transport_in_use import transport_or_init
 
@@ -138,6 +139,7 @@ class _OfTrain(tf.train.Optimizer):
 
     def __init__(self, optimizer: Any, name: Optional[str], reduce: Any) -> None:
         super().__init__(False, name or "Distributed" + type(optimizer).__name__)
+        note_reduced(optimizer)
         self._optimizer = optimizer
         self._reduce = reduce
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any, List, Optional, Sequence
 
 from graph_opt.compat import tf
-from graph_opt.distributed_embeddings.strategy import DistEmbeddingStrategy
+from graph_opt.distributed_embeddings.layer_kinds import table_dtype
+from graph_opt.distributed_embeddings.strategy import TABLE_PARALLEL, DistEmbeddingStrategy
+from graph_opt.reporting.stderr import say
 from graph_opt.sharding.guard import guard_graph, guarded_eagerly
 from graph_opt.sharding.transport import Transport
 
@@ -30,7 +32,8 @@ def send_outputs(
       strategy: Which rank has which inputs.
       transport: The ranks.
       layer: Name of the layer, for errors.
-      wire: Dtype in which results travel; None: float32.
+      wire: Dtype in which results travel; None: the widest of the tables' dtypes. Each result then
+        arrives in the dtype of its table, as ranks do not see what the layers of others return.
 
     Returns:
       [B / N, D] for each input.
@@ -50,7 +53,15 @@ def send_outputs(
                     place, layer, one.shape
                 )
             )
-    dtype = wire or tf.float32
+    dtypes = [_dtypes(strategy, rank, wire) for rank in range(ranks)]
+    dtype = max((one for of_rank in dtypes for one in of_rank), key=lambda one: one.size)
+    for place, (one, kept) in enumerate(zip(own, dtypes[transport.rank])):
+        if wire is None and one.dtype.size > kept.size:
+            say(
+                "result {} of layer {!r} is {}, and arrives as {}, the dtype of its table".format(
+                    place, layer, one.dtype.name, kept.name
+                )
+            )
     with tf.control_dependencies([_checked_batch(own[0], ranks, layer)] if own else []):
         shares = [tf.reshape(tf.cast(one, dtype), [ranks, -1]) for one in own]
     if shares:
@@ -65,12 +76,25 @@ def send_outputs(
         received, sizes = transport.all_to_all(sent, splits, transport.message_name(_MESSAGE))
     results: List[tf.Tensor] = []
     widths = [[piece.width for piece in strategy.pieces_of_inputs(rank)] for rank in range(ranks)]
-    for of_rank, share in zip(widths, tf.split(received, sizes, num=ranks)):
+    shares = tf.split(received, sizes, num=ranks)
+    for of_rank, dtypes_of_rank, share in zip(widths, dtypes, shares):
         if of_rank:
             samples = tf.size(share) // sum(of_rank)
             parts = tf.split(share, samples * tf.constant(of_rank), num=len(of_rank))
-            results += [tf.reshape(part, [-1, width]) for part, width in zip(parts, of_rank)]
+            results += [
+                tf.cast(tf.reshape(part, [-1, width]), kept)
+                for part, width, kept in zip(parts, of_rank, dtypes_of_rank)
+            ]
     return _by_input(results, strategy)
+
+
+def _dtypes(strategy: DistEmbeddingStrategy, rank: int, wire: Optional[Any]) -> List[Any]:
+    """Of what arrives from a rank, by input."""
+    tables = [
+        strategy.table_groups[TABLE_PARALLEL][piece.table]
+        for piece in strategy.pieces_of_inputs(rank)
+    ]
+    return [wire or table_dtype(strategy.global_configs[table]) for table in tables]
 
 
 def _by_input(results: Sequence[tf.Tensor], strategy: DistEmbeddingStrategy) -> List[tf.Tensor]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import weakref
-from typing import Any, Callable, Iterable, Iterator, List, MutableSet, Optional, Set, Tuple
+from typing import Any, Callable, Iterable, Iterator, List, Optional, Set, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.compat.optimizer_calls import Pairs, gradients_go_through
@@ -14,6 +13,7 @@ from graph_opt.reporting.stderr import say_for_all_ranks
 from graph_opt.sharding.divided_gradients import divided_by
 from graph_opt.sharding.horovod_transport import HorovodTransport, horovod
 from graph_opt.sharding.own_rows import without_own_rows
+from graph_opt.sharding.reducing_optimizers import is_reduced_elsewhere, note_reduced
 from graph_opt.sharding.transport import Transport
 from graph_opt.sharding.transport_in_use import transport_in_use
 from graph_opt.strategy.data_parallel_graph import averages_in, note_data_parallel
@@ -33,8 +33,6 @@ class _Scopes:
 
 
 _scopes = _Scopes()
-# Optimizers whose gradients the script reduces.
-_wrapped: MutableSet[Any] = weakref.WeakSet()
 
 
 @contextlib.contextmanager
@@ -73,7 +71,7 @@ def end() -> None:
 def _computed(optimizer: Any, pairs: Iterable[Tuple[Any, Any]]) -> Pairs:
     """Gradients are reduced before scripts clip them, so that all ranks clip alike."""
     transport = transport_in_use()
-    if transport.size == 1 or optimizer in _wrapped or tf.executing_eagerly():
+    if transport.size == 1 or is_reduced_elsewhere(optimizer) or tf.executing_eagerly():
         return list(pairs)
     return _reduced(pairs, transport, are_new=True)
 
@@ -84,7 +82,11 @@ def _applied(optimizer: Any, pairs: Iterable[Tuple[Any, Any]]) -> Pairs:
     if transport.size == 1:
         return list(pairs)
     eager = tf.executing_eagerly()
-    reduced = list(pairs) if optimizer in _wrapped else _reduced(pairs, transport, are_new=eager)
+    reduced = (
+        list(pairs)
+        if is_reduced_elsewhere(optimizer)
+        else _reduced(pairs, transport, are_new=eager)
+    )
     if not eager:
         operations = [operation_of(gradient) for gradient, _ in reduced if gradient is not None]
         note_data_parallel(tf.get_default_graph(), transport, operations)
@@ -142,7 +144,7 @@ def _note_wrapped(module: Any) -> Callable[[], None]:
         # that differ where only one rank fetches summaries.
         if isinstance(optimizer, tf.train.Optimizer) and not (arguments or named):
             return optimizer
-        _wrapped.add(optimizer)
+        note_reduced(optimizer)
         return stock(optimizer, *arguments, **named)
 
     setattr(module, _WRAPPER, wrap)

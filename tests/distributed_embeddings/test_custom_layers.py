@@ -101,6 +101,26 @@ def test_custom_layers_keep_their_dtypes() -> None:
         np.testing.assert_array_equal(thirds, [[1 / 3] * 2])
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_results_of_a_ranks_own_inputs_have_the_dtype_of_their_tables(
+    dtype: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def on_rank(transport: Transport) -> Any:
+        with communicating_through(transport), tf.Graph().as_default(), tf.Session() as session:
+            layers = [Sum(7, 2, name="sum"), Thirds(7, 2, name="thirds", dtype=dtype)]
+            layer = de.DistributedEmbedding(layers, name="layer", dp_input=False)
+            mine = layer.strategy.input_ids_list[transport.rank]
+            outputs = layer([tf.constant([[1]] * transport.size) for _ in mine])
+            session.run(tf.global_variables_initializer())
+            return session.run(outputs)
+
+    for sums, thirds in run_ranks(2, on_rank):
+        assert (sums.dtype, thirds.dtype) == (np.float32, np.dtype(dtype))
+        np.testing.assert_array_equal(thirds, np.full([1, 2], 1 / 3, dtype))
+    said = "of layer 'layer' is float64, and arrives as float32, the dtype of its table"
+    assert (said in capfd.readouterr().err) == (dtype == "float32")
+
+
 @pytest.mark.parametrize(
     "arguments, eager",
     one_of_each(

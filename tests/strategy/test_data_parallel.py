@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import graph_opt
+from graph_opt import distributed_embeddings as de
 from graph_opt import sok
 from graph_opt.compat import tf
 from graph_opt.sharding.in_process import InProcessTransport, run_ranks
@@ -154,6 +155,31 @@ def test_sums_of_sharded_tables_become_averages_once(minimize: Minimize) -> None
 
     for part in run_ranks(RANKS, work, 60):
         np.testing.assert_allclose(part, [[-0.05]], rtol=1e-6)
+
+
+@pytest.mark.parametrize("minimize", [minimized, clipped])
+def test_an_optimizer_of_distributed_embeddings_averages_once_in_a_scope(
+    minimize: Minimize,
+) -> None:
+    def work(transport: InProcessTransport) -> Any:
+        with rank_of(transport):
+            table = sok.Variable(np.zeros([2, 1], np.float32), name="table")
+            weights = tf.get_variable("weights", initializer=[0.0])
+            ids = tf.SparseTensor([[0, 0]], tf.constant([transport.rank], tf.int64), [1, 1])
+            pooled = sok.lookup_sparse(table, ids, combiners=["sum"])[0]
+            loss = 0.04 * tf.reduce_sum(pooled) + 0.02 * (1 + transport.rank) * weights[0]
+            optimizer = de.DistributedOptimizer(tf.train.GradientDescentOptimizer(1.0))
+            train = minimize(optimizer, loss)
+            types = [one.type for one in tf.get_default_graph().get_operations()]
+            with tf.Session() as session:
+                session.run(tf.global_variables_initializer())
+                session.run(train)
+                return session.run([table, weights]), types.count("InProcessAllToAll")
+
+    for (part, weights), messages in run_ranks(RANKS, work, 60):
+        np.testing.assert_allclose(part, [[-0.02]], rtol=1e-6)
+        np.testing.assert_allclose(weights, [-0.03], rtol=1e-6)
+        assert messages == 4  # ids, rows, their gradients; the gradient of weights
 
 
 def test_outside_of_scopes_optimizers_are_tensorflows() -> None:
