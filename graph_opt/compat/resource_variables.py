@@ -14,6 +14,7 @@ from tensorflow.python.ops.resource_variable_ops import BaseResourceVariable, Re
 from graph_opt.compat import tf
 
 __all__ = [
+    "NamedInCheckpoints",
     "PartitionedVariable",
     "ResourceOps",
     "ResourceVariable",
@@ -31,6 +32,10 @@ _ALWAYS = (
     if "skip_on_eager" in inspect.signature(ops.name_scope).parameters
     else {}
 )
+
+
+# Under which `tf.train.Checkpoint` has the value of a variable (VARIABLE_VALUE_KEY of a module that moved).
+_VALUE = "VARIABLE_VALUE"
 
 
 class ResourceOps(NamedTuple):
@@ -52,6 +57,30 @@ class ResourceOps(NamedTuple):
     destroyed_with: Callable[[Any, Any], None]
     to_tensors: Callable[[Any], Any]
     from_tensors: Callable[[Any, Any], Any]
+
+
+class NamedInCheckpoints(ResourceVariable):
+    """A variable whose value `tf.train.Checkpoint` saves under a name of its own choice.
+
+    A checkpoint that has it under another name is an error when it is restored.
+    """
+
+    def name_in_checkpoints(self) -> str:
+        """The name, where a variable has `VARIABLE_VALUE`; called whenever one is saved or restored."""
+        return _VALUE
+
+    def _gather_saveables_for_checkpoint(self) -> Any:  # of TensorFlow 1
+        return {self.name_in_checkpoints(): self}
+
+    if hasattr(ResourceVariable, "_serialize_to_tensors"):
+
+        def _serialize_to_tensors(self) -> Any:
+            (value,) = super()._serialize_to_tensors().values()
+            return {self.name_in_checkpoints(): value}
+
+        def _restore_from_tensors(self, restored_tensors: Any) -> Any:
+            (value,) = restored_tensors.values()
+            return super()._restore_from_tensors({_VALUE: value})
 
 
 class WithoutValue(ResourceVariable):

@@ -6,8 +6,9 @@ import weakref
 from typing import Any, ClassVar, List, Mapping, MutableMapping, Tuple, Type
 
 from graph_opt.compat.outer_graphs import outermost_graph
-from graph_opt.compat.resource_variables import ResourceVariable
+from graph_opt.compat.resource_variables import NamedInCheckpoints
 from graph_opt.embedding.lookup_builders import LookupBuilder
+from graph_opt.reporting.warnings_given import warn_once
 from graph_opt.sharding.exchange import ShardedTable
 from graph_opt.sharding.group_lookups import OfRanks
 from graph_opt.sharding.keyed_rows import KeyedRows, ShardedRows, TablePart
@@ -39,7 +40,7 @@ class OnRanks:
         return self.transport.size
 
 
-class ShardedVariable(OnRanks, ResourceVariable):
+class ShardedVariable(OnRanks, NamedInCheckpoints):
     """This rank's rows of a table, by key.
 
     Args:
@@ -54,6 +55,18 @@ class ShardedVariable(OnRanks, ResourceVariable):
         graph = outermost_graph()
         if graph is not None:
             save_whole_tables(graph, transport, self)
+
+    def name_in_checkpoints(self) -> str:
+        """Rows of one rank among several are not taken for those of another, or for a whole table."""
+        transport = self.transport
+        if transport.size == 1:
+            return super().name_in_checkpoints()
+        warn_once(
+            "tf.train.Checkpoint saves and restores this rank's rows of sharded tables, as in '{}', "
+            "so each rank needs files of its own; sok.dump and sok.load, or a tf.train.Saver, take "
+            "whole tables".format(self.name.split(":")[0]),
+        )
+        return "rows_of_rank_{}_of_{}".format(transport.rank, transport.size)
 
     @property
     def keyed_rows(self) -> KeyedRows:
