@@ -98,7 +98,11 @@ class RankGuard:
             held = self.rows.hold(session)
         messages = messages_of(session.graph, fetches, targets, feeds)
         if not (messages.operations or messages.trains):
-            return run()
+            result = run()
+            if held is not None:
+                run_now = [getattr(one, "op", one) for one in (*fetches, *targets)]
+                held.note_written(run_now, feeds)
+            return result
         if messages.fault is not None:
             raise tf.errors.InvalidArgumentError(None, None, messages.fault)
         self._raise_known_cause()

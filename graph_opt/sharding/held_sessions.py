@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Union
+from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Union
 
+from graph_opt.graph.operations import operations_behind
+from graph_opt.sharding.early_writes import writes_to
 from graph_opt.sharding.restored_rows import Restored
 from graph_opt.sharding.session_rows import SessionRows
 
@@ -48,6 +50,23 @@ class HeldSession:
         self.in_step = False
         self.waits = False
         self.restored: List[Restored] = []
+
+    def note_written(self, operations: Iterable[Any], feeds: Iterable[Any]) -> None:
+        """Called when the script has run operations between two steps, as all ranks do.
+
+        Rows that they wrote are not what was restored any more, so other ranks keep theirs, too.
+        """
+        if not self.restored:
+            return
+        variables = self.rows.variables.keys()
+        written = {
+            one.inputs[0].op.name
+            for one in operations_behind(operations, feeds)
+            if writes_to(one, variables)
+        }
+        if written:
+            left = [one.without(written) for one in self.restored]
+            self.restored = [one for one in left if one.variables]
 
     @contextlib.contextmanager
     def waiting(self) -> Iterator[None]:

@@ -20,6 +20,7 @@ from graph_opt.table_files import row_blocks
 USERS = np.random.default_rng(0).normal(size=(11, 2)).astype(np.float32)
 ITEMS = np.random.default_rng(1).normal(size=(5, 3)).astype(np.float32)
 BAGS = 12
+ONE_BAG = tf.SparseTensorValue([[0, 0]], np.array([1], np.int64), [1, 1])
 
 
 class Model:
@@ -153,6 +154,37 @@ def test_what_one_rank_restored_last_is_what_all_ranks_have(tmp_path: Path) -> N
     run_ranks(2, train)
     stock(tmp_path / "stock", 3)
     check_equal(tmp_path / "third", tmp_path / "stock")
+
+
+def test_rows_that_all_ranks_write_after_a_restore_stay(tmp_path: Path) -> None:
+    def saved(transport: Transport) -> None:
+        with communicating_through(transport), tf.Graph().as_default(), tf.Session() as session:
+            model = Model(transport.rank, transport.size)
+            session.run(tf.global_variables_initializer())
+            model.run(session, 1)
+            if transport.rank == 0:
+                tf.train.Saver().save(session, str(tmp_path / "model"))
+            model.run(session, 1)
+
+    def trained(transport: Transport) -> Any:
+        with communicating_through(transport), tf.Graph().as_default(), tf.Session() as session:
+            model = Model(transport.rank, transport.size)
+            still = tf.group(sok.lookup_sparse(model.tables, [ONE_BAG, ONE_BAG]))  # a step moves no row
+            saver = tf.train.Saver()
+            session.run(tf.global_variables_initializer())
+            if transport.rank == 0:
+                saver.restore(session, str(tmp_path / "model"))
+            users, items = model.tables
+            users.load(session.run(tf.fill(users.shape, 7.0)), session)
+            session.run(still)
+            return session.run([users, items])
+
+    run_ranks(2, saved)
+    parts = run_ranks(2, trained)
+    for users, _ in parts:
+        np.testing.assert_array_equal(users, np.full_like(users, 7.0))
+    items = tf.train.load_variable(str(tmp_path / "model"), "items")
+    np.testing.assert_array_equal(np.concatenate([of_rank[1] for of_rank in parts]), items)
 
 
 @pytest.mark.slow
