@@ -108,6 +108,32 @@ def test_variables_are_whole_to_whoever_fetches_or_sets_them() -> None:
     np.testing.assert_array_equal(joined([loaded[0] for _, loaded, _ in results], "users"), given)
 
 
+def test_what_all_ranks_load_after_one_has_restored_stays(tmp_path: Path) -> None:
+    given = np.arange(replicated.ROWS * 8, dtype=np.float32).reshape([-1, 8])
+    prefix = str(tmp_path / "model")
+
+    def work(transport: InProcessTransport, restores: bool) -> Any:
+        # A step moves no row.
+        model = replicated.build(tf.train.AdagradOptimizer(0.0), transport)
+        saver = tf.train.Saver()
+        with graph_opt.Session(config=replicated.sharding()) as session:
+            session.run(tf.global_variables_initializer())
+            if restores:
+                if transport.rank == 0:
+                    saver.restore(session, prefix)
+                model.tables["users"].load(given, session)
+            session.run(model.train, replicated.feed(model, 0, transport.rank))
+            if not restores and transport.rank == 0:
+                saver.save(session, prefix)
+            return replicated.parts(session)
+
+    saved = replicated.on_ranks(lambda transport: work(transport, False))
+    parts = replicated.on_ranks(lambda transport: work(transport, True))
+    assert not np.array_equal(joined(saved, "users"), given)
+    np.testing.assert_array_equal(joined(parts, "users"), given)
+    np.testing.assert_array_equal(joined(parts, "items"), tf.train.load_variable(prefix, "items"))
+
+
 def test_the_report_says_what_each_rank_holds() -> None:
     def work(transport: InProcessTransport) -> Any:
         model = replicated.build(tf.train.AdagradOptimizer(0.1), transport)

@@ -169,7 +169,9 @@ def test_rows_that_all_ranks_write_after_a_restore_stay(tmp_path: Path) -> None:
     def trained(transport: Transport) -> Any:
         with communicating_through(transport), tf.Graph().as_default(), tf.Session() as session:
             model = Model(transport.rank, transport.size)
-            still = tf.group(sok.lookup_sparse(model.tables, [ONE_BAG, ONE_BAG]))  # a step moves no row
+            still = tf.group(
+                sok.lookup_sparse(model.tables, [ONE_BAG, ONE_BAG])
+            )  # a step moves no row
             saver = tf.train.Saver()
             session.run(tf.global_variables_initializer())
             if transport.rank == 0:
