@@ -113,7 +113,8 @@ class RankGuard:
             self._note_alone()
             return run()
         with self._clock.step(messages, limit) as sent:
-            _or_none(lambda: self._compare_plans(messages, limit))
+            with contextlib.nullcontext() if held is None else held.comparing():
+                _or_none(lambda: self._compare_plans(messages, limit))
             try:
                 with self._holding(held, messages), joined(
                     [self.transport.place + one for one in messages.joined]

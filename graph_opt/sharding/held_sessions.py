@@ -38,6 +38,7 @@ class HeldSession:
       steps: How many of these it has run.
       begun: How many it has begun, whether or not they have failed.
       in_step: Whether it is in one.
+      at_new_step: Whether it waits for the others to begin a step of a kind that is new to it.
       waits: Whether its thread waits for other ranks between two steps.
       restored: What it has restored since its last step.
     """
@@ -48,6 +49,7 @@ class HeldSession:
         self.steps = 0
         self.begun = 0
         self.in_step = False
+        self.at_new_step = False
         self.waits = False
         self.restored: List[Restored] = []
 
@@ -67,6 +69,23 @@ class HeldSession:
         if written:
             left = [one.without(written) for one in self.restored]
             self.restored = [one for one in left if one.variables]
+
+    @property
+    def state(self) -> Dict[str, Any]:
+        """How many steps it has begun, and whether it is in the last one, as JSON."""
+        return {
+            "begun": self.begun + int(self.at_new_step),
+            "in_step": self.in_step or self.at_new_step,
+        }
+
+    @contextlib.contextmanager
+    def comparing(self) -> Iterator[None]:
+        """While ranks compare a step of a new kind, for which one that has ended never comes."""
+        self.at_new_step = True
+        try:
+            yield
+        finally:
+            self.at_new_step = False
 
     @contextlib.contextmanager
     def waiting(self) -> Iterator[None]:

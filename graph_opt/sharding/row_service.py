@@ -174,7 +174,7 @@ class RowService:
     def _state(self, number: int) -> Head:
         for held in self.sessions.numbered:
             if held.number == number:
-                return {"begun": held.begun, "in_step": held.in_step}
+                return held.state
         return {"begun": 0, "in_step": False}
 
     def _restore(self, held: HeldSession, restored: Restored) -> None:

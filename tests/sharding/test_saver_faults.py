@@ -129,6 +129,20 @@ def test_a_rank_that_exits_serves_its_rows_until_the_others_are_done(tmp_path: P
     assert tf.train.load_variable(str(tmp_path / "model"), "users").shape == USERS.shape
 
 
+def test_a_rank_that_exits_does_not_wait_for_one_that_begins_another_kind_of_step() -> None:
+    def work(transport: Transport) -> None:
+        with communicating_through(transport), tf.Graph().as_default(), tf.Session() as session:
+            table, train = make()
+            rows: Any = sok.all2all_dense_embedding(table, tf.constant([2]))
+            session.run(tf.global_variables_initializer())
+            session.run(train)
+            if transport.rank == 0:
+                session.run(rows)
+
+    with pytest.raises(tf.errors.UnknownError, match="rank 1 has ended"):
+        run_ranks(2, work)
+
+
 def test_imported_graphs_save_and_restore_whole_tables(tmp_path: Path) -> None:
     path = str(tmp_path / "model")
 
