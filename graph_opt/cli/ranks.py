@@ -22,6 +22,7 @@ from graph_opt.cli.started_processes import pass_on_to_several
 from graph_opt.cli.watched_program import COMMAND
 from graph_opt.launch.rank_group import RankGroup
 from graph_opt.reporting.tables import counted
+from graph_opt.sharding.store import note_end
 
 # Horovod looks for messages once in so many milliseconds (its default: 1), and ends the ranks when
 # one has kept the others waiting for so many seconds (its default: never).
@@ -50,6 +51,6 @@ def _launch(options: argparse.Namespace, given: Optional[bytes]) -> int:
 
         def tell_the_others(rank: int, cause: str) -> None:
             with contextlib.suppress(OSError):
-                rendezvous.store.set("ended_{}".format(rank), cause.encode("utf-8"))
+                note_end(rendezvous.store, rank, cause)
 
         return RankGroup(command_of(options), environments, given, tell_the_others).run()

@@ -34,7 +34,7 @@ _ALWAYS = (
 )
 
 
-# Under which `tf.train.Checkpoint` has the value of a variable (VARIABLE_VALUE_KEY of a module that moved).
+# VARIABLE_VALUE_KEY of `tensorflow.python.trackable.base`, which had another name in TensorFlow 1.
 _VALUE = "VARIABLE_VALUE"
 
 
@@ -66,7 +66,7 @@ class NamedInCheckpoints(ResourceVariable):
     """
 
     def name_in_checkpoints(self) -> str:
-        """The name, where a variable has `VARIABLE_VALUE`; called whenever one is saved or restored."""
+        """The name, in place of `VARIABLE_VALUE`; called when a checkpoint is written or read."""
         return _VALUE
 
     def _gather_saveables_for_checkpoint(self) -> Any:  # of TensorFlow 1

@@ -13,7 +13,7 @@ from graph_opt.ops.all_to_all import (
     fail_in_process_group,
     in_process_all_to_all,
 )
-from graph_opt.sharding.store import InProcessStore
+from graph_opt.sharding.store import InProcessStore, note_end
 from graph_opt.sharding.transport import Transport
 
 Result = TypeVar("Result")
@@ -89,7 +89,7 @@ class InProcessGroup:
           rank: The rank that can not go on.
           error: What follows "rank R" in the UnknownError of the others.
         """
-        self.store.set("ended_{}".format(rank), error.encode("utf-8"))
+        note_end(self.store, rank, error)
         fail_in_process_group(self.name, rank, self.size, error)
 
 

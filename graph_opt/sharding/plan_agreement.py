@@ -9,7 +9,6 @@ from graph_opt.compat import tf
 from graph_opt.sharding.plan_digest import difference
 from graph_opt.sharding.store import Store
 
-_LOOK_SECONDS = 0.25
 _NOTE_SECONDS = 0.5
 _SAME = b"-"
 _NO_PLAN = b""
@@ -96,7 +95,7 @@ class PlanAgreement:
         end = time.monotonic() + alone_seconds
         steps_alone: Optional[bytes] = None
         while True:
-            left = self._store.get(key, _LOOK_SECONDS) or self._left_before(check, key)
+            left = self._store.get(key, self._store.look_seconds) or self._left_before(check, key)
             if left:
                 return left
             if time.monotonic() < end:

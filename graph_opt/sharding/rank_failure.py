@@ -6,16 +6,19 @@ import json
 import os
 import socket
 import time
-from typing import Dict, List, NamedTuple, Optional
+from typing import Dict, List, NamedTuple, Optional, Sequence
 
 from graph_opt.compat import tf
 from graph_opt.compat.step_calls import own_message
 from graph_opt.sharding.step_clock import RankState, decoded_state
-from graph_opt.sharding.store import Store
+from graph_opt.sharding.store import Store, any_has_ended, end_of, note_end
 
+_LOCAL_RANK, _LOCAL_SIZE = "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE"  # Set by Horovod's launcher.
 _CAUSE = "failure"
 _SETTLE_SECONDS = 0.05
 _POLL_SECONDS = 0.05
+# How many processes to ask for at a time, as all ranks do.
+_ASKED_PROCESSES = 4
 # Monitored sessions open a new session after these, and would do so for ever.
 _RETRIED = (tf.errors.ABORTED, tf.errors.UNAVAILABLE)
 # Scripts take these for the end of their own input, or of the session.
@@ -70,6 +73,8 @@ class FailureBoard:
         self._store = store
         self._size = size
         self._states_left = 0
+        self._processes: Dict[int, str] = {}  # of ranks that may be of this machine
+        self._unknown = [one for one in _ranks_nearby(rank, size) if one != rank]
 
     def enter(self) -> None:
         """Says which process this rank is."""
@@ -78,7 +83,7 @@ class FailureBoard:
 
     def leave(self) -> None:
         """Says that this rank's program is over."""
-        self._store.set("ended_{}".format(self.rank), b"has ended")
+        note_end(self._store, self.rank, "has ended")
 
     def tell(self, failure: RankFailure) -> RankFailure:
         """Says what the cause is, unless another is known, and returns the one that all name."""
@@ -107,25 +112,40 @@ class FailureBoard:
 
     def ended(self) -> Optional[RankFailure]:
         """The first rank that has ended, whether it says so or its process is gone."""
-        return next(filter(None, map(self._end_of, self._others())), None)
+        if any_has_ended(self._store):
+            told = next(filter(None, map(self._told_end, self._others())), None)
+            if told is not None:
+                return told
+        for rank in self._unknown[:_ASKED_PROCESSES]:
+            self._process_of(rank)
+        gone = [rank for rank in sorted(self._processes) if _is_gone(self._processes[rank])]
+        return _killed(gone[0]) if gone else None
 
     def has_ended(self, rank: int) -> bool:
         """Whether a rank has."""
-        return self._end_of(rank) is not None
+        if any_has_ended(self._store) and self._told_end(rank) is not None:
+            return True
+        process = self._process_of(rank)
+        return process is not None and _is_gone(process)
 
-    def _end_of(self, rank: int) -> Optional[RankFailure]:
-        told = self._store.get("ended_{}".format(rank))
-        if told:
-            return RankFailure(rank, tf.errors.UNKNOWN, _without_rank(told, rank))
-        process = self._store.get("process_{}".format(rank))
-        if process and _is_gone(process.decode("utf-8")):
-            text = "ended without a word: it was killed, or ran out of memory"
-            return RankFailure(rank, tf.errors.UNKNOWN, text)
-        return None
+    def _told_end(self, rank: int) -> Optional[RankFailure]:
+        told = end_of(self._store, rank)
+        return RankFailure(rank, tf.errors.UNKNOWN, _without_rank(told, rank)) if told else None
+
+    def _process_of(self, rank: int) -> Optional[str]:
+        """The process of a rank, if it may be of this machine and has said so."""
+        if rank in self._unknown:
+            self._unknown.remove(rank)
+            process = self._store.get("process_{}".format(rank))
+            if process:
+                self._processes[rank] = process.decode("utf-8")
+            else:
+                self._unknown.append(rank)  # others are asked for first
+        return self._processes.get(rank)
 
     def is_over(self) -> bool:
         """Whether this rank has said that its program is over."""
-        return self._store.get("ended_{}".format(self.rank)) is not None
+        return end_of(self._store, self.rank) is not None
 
     def leave_state(self, state: RankState) -> None:
         """Says what this rank is doing."""
@@ -149,8 +169,11 @@ class FailureBoard:
         }
 
     def last_states(self) -> Dict[int, RankState]:
-        """What the other ranks were doing when they last said so."""
-        left = {rank: self._state(rank) for rank in self._others()}
+        """What those were doing, when they last said so, that this rank would wait for.
+
+        Ranks wait for rank 0, and only that waits for all of them.
+        """
+        left = {rank: self._state(rank) for rank in ([0] if self.rank else self._others())}
         return {rank: decoded_state(one.partition(b" ")[2]) for rank, one in left.items() if one}
 
     def _state(self, rank: int) -> Optional[bytes]:
@@ -164,9 +187,22 @@ def _failed(name: str, message: str) -> str:
     return "failed: {}: {}".format(name, message)
 
 
-def _without_rank(told: bytes, rank: int) -> str:
+def _killed(rank: int) -> RankFailure:
+    text = "ended without a word: it was killed, or ran out of memory"
+    return RankFailure(rank, tf.errors.UNKNOWN, text)
+
+
+def _ranks_nearby(rank: int, size: int) -> Sequence[int]:
+    """Ranks that may be on this machine: launchers number those of a machine one after another."""
+    local_rank, local_size = os.environ.get(_LOCAL_RANK, ""), os.environ.get(_LOCAL_SIZE, "")
+    if not (local_rank.isdigit() and local_size.isdigit()):
+        return range(size)
+    first = rank - int(local_rank)
+    return range(max(0, first), min(size, first + int(local_size)))
+
+
+def _without_rank(text: str, rank: int) -> str:
     """What the launcher says begins with the rank."""
-    text = told.decode("utf-8")
     start = "rank {} ".format(rank)
     return text[len(start) :] if text.startswith(start) else text
 

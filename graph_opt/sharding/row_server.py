@@ -239,7 +239,7 @@ class AskedRanks:
         """Where a rank answers, once it does."""
         wait = _LimitedWait(self._purpose, self._most_seconds)
         while True:
-            place = self._store.get(_place_key(rank), _LOOK_SECONDS)
+            place = self._store.get(_place_key(rank), self._store.look_seconds)
             if place is not None:
                 return place
             self._check()

@@ -265,6 +265,11 @@ class RowService:
         """Whether one of these is set."""
         return any(self._store.get(key) == _YES for key in keys)
 
+    @property
+    def look_seconds(self) -> float:
+        """How often to ask the store."""
+        return self._store.look_seconds
+
     def seconds_unasked(self) -> float:
         """How long ago another rank has asked for something."""
         return time.monotonic() - self._served
@@ -312,7 +317,7 @@ class _Wait:
                     "rank {} keeps its rows of sharded tables until rank {} closes its session, "
                     "too".format(service.rank, rank)
                 )
-            time.sleep(_LOOK_SECONDS if waited > 1 else 0.01)
+            time.sleep(service.look_seconds if waited > 1 else 0.01)
 
     def _is_beyond(self, rank: int) -> bool:
         """Whether a rank is in a step that this one has not begun, and so waits for it."""

@@ -57,13 +57,13 @@ class ShardedVariable(OnRanks, NamedInCheckpoints):
             save_whole_tables(graph, transport, self)
 
     def name_in_checkpoints(self) -> str:
-        """Rows of one rank among several are not taken for those of another, or for a whole table."""
+        """Rows of one rank are not taken for those of another, or for a whole table."""
         transport = self.transport
         if transport.size == 1:
             return super().name_in_checkpoints()
         warn_once(
-            "tf.train.Checkpoint saves and restores this rank's rows of sharded tables, as in '{}', "
-            "so each rank needs files of its own; sok.dump and sok.load, or a tf.train.Saver, take "
+            "tf.train.Checkpoint saves and restores this rank's rows of sharded tables such as "
+            "'{}', so each rank needs files of its own; sok.dump and sok.load, or a tf.train.Saver, take "
             "whole tables".format(self.name.split(":")[0]),
         )
         return "rows_of_rank_{}_of_{}".format(transport.rank, transport.size)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import abc
-import contextlib
 import http.client
 import os
+import random
 import socket
 import threading
 import time
@@ -18,11 +18,18 @@ _SIZE, _LOCAL_SIZE = "HOROVOD_SIZE", "HOROVOD_LOCAL_SIZE"
 _SCOPE = "graph_opt"
 _LOOPBACK = "127.0.0.1"
 _POLL_SECONDS = 0.02
-_MAX_POLL_SECONDS = 0.2
+_LOOK_SECONDS = 0.25
+# The launcher's server answers some hundred requests a second, each on a connection of its own, and
+# a rank that looks sends several.
+_LOOKS_A_SECOND = 50.0
+_ENDED = "ended"
 # The server answers at once, unless its machine is very busy; a launcher that is gone refuses, or
 # does not answer at all.
 _ANSWER_SECONDS = 5.0
-_ATTEMPTS = 3
+# A server whose few places for new connections are taken may reset more of them.
+_BUSY = (socket.timeout, ConnectionResetError)
+_BUSY_SECONDS = 15.0
+_MAX_PAUSE_SECONDS = 1.0
 
 
 class Store(abc.ABC):
@@ -60,6 +67,11 @@ class Store(abc.ABC):
         """Whether all ranks are on this one."""
         return True
 
+    @property
+    def look_seconds(self) -> float:
+        """How often a rank that waits may look, if all of them do."""
+        return _LOOK_SECONDS
+
 
 class InProcessStore(Store):
     """A store for ranks that are threads of one process."""
@@ -93,15 +105,24 @@ class RendezvousStore(Store):
       port: Its port.
       scope: Keys of other scopes are apart; Horovod itself uses `global`, `local_...`, `cross_...`.
       of_one_machine: Whether all ranks are on this one.
+      ranks: How many ranks ask it.
     """
 
     def __init__(
-        self, address: str, port: int, scope: str = _SCOPE, of_one_machine: bool = True
+        self,
+        address: str,
+        port: int,
+        scope: str = _SCOPE,
+        of_one_machine: bool = True,
+        ranks: int = 1,
     ) -> None:
         self._address = address
         self._port = port
         self._scope = scope
         self._of_one_machine = of_one_machine
+        self._look_seconds = max(_LOOK_SECONDS, ranks / _LOOKS_A_SECOND)
+        self._random = random.Random(os.urandom(8))  # ranks are not to ask at the same moments
+        self._first_pause = _POLL_SECONDS * (self._look_seconds / _LOOK_SECONDS) ** 2
 
     def set(self, key: str, value: bytes) -> None:
         """See `Store`."""
@@ -114,7 +135,7 @@ class RendezvousStore(Store):
     def get(self, key: str, timeout_seconds: float = 0.0) -> Optional[bytes]:
         """See `Store`."""
         end = time.monotonic() + timeout_seconds
-        pause = _POLL_SECONDS
+        pause = min(self._first_pause, self._look_seconds)
         while True:
             status, value = self._request("GET", key)
             if status == http.client.OK:
@@ -129,7 +150,7 @@ class RendezvousStore(Store):
             if left <= 0:
                 return None
             time.sleep(min(pause, left))
-            pause = min(2 * pause, _MAX_POLL_SECONDS)
+            pause = min(2 * pause, self._look_seconds)
 
     def host(self) -> str:
         """See `Store`."""
@@ -142,14 +163,23 @@ class RendezvousStore(Store):
         """See `Store`."""
         return self._of_one_machine
 
+    @property
+    def look_seconds(self) -> float:
+        """See `Store`."""
+        return self._look_seconds
+
     def _request(self, method: str, key: str, body: Optional[bytes] = None) -> Tuple[int, bytes]:
-        for _ in range(_ATTEMPTS - 1):
-            with contextlib.suppress(socket.timeout):
+        end = time.monotonic() + _BUSY_SECONDS
+        pause = _POLL_SECONDS
+        while True:
+            try:
                 return self._answer(method, key, body)
-        try:
-            return self._answer(method, key, body)
-        except socket.timeout as error:
-            raise OSError("{} does not answer: {}".format(self._described(), error)) from error
+            except _BUSY as error:
+                if time.monotonic() > end:
+                    text = "{} does not answer: {}".format(self._described(), error)
+                    raise OSError(text) from error
+            time.sleep(pause * self._random.uniform(0.5, 1.0))
+            pause = min(2 * pause, _MAX_PAUSE_SECONDS)
 
     def _answer(self, method: str, key: str, body: Optional[bytes]) -> Tuple[int, bytes]:
         # Not urllib: it would ask the proxy that the environment names.
@@ -161,7 +191,7 @@ class RendezvousStore(Store):
             return response.status, response.read()
         except http.client.HTTPException as error:
             raise OSError("{} does not answer: {!r}".format(self._described(), error)) from error
-        except socket.timeout:
+        except _BUSY:
             raise
         except OSError as error:
             raise OSError("{} does not answer: {}".format(self._described(), error)) from error
@@ -170,6 +200,33 @@ class RendezvousStore(Store):
 
     def _described(self) -> str:
         return "the rendezvous server of horovodrun at {}:{}".format(self._address, self._port)
+
+
+def note_end(store: Store, rank: int, how: str) -> None:
+    """Leaves that a rank's program is over, for `end_of`.
+
+    Args:
+      store: Of the group.
+      rank: The rank.
+      how: What follows "rank R ": "has ended".
+    """
+    store.set(_end_key(rank), how.encode("utf-8"))
+    store.set(_ENDED, b"+")  # so that a single look tells whether there is one
+
+
+def end_of(store: Store, rank: int) -> Optional[str]:
+    """What was left by `note_end` for a rank."""
+    left = store.get(_end_key(rank))
+    return None if left is None else left.decode("utf-8")
+
+
+def any_has_ended(store: Store) -> bool:
+    """Whether `end_of` has something of any rank."""
+    return store.get(_ENDED) is not None
+
+
+def _end_key(rank: int) -> str:
+    return "{}_{}".format(_ENDED, rank)
 
 
 def launchers_store() -> Optional[Store]:
@@ -182,5 +239,7 @@ def launchers_store() -> Optional[Store]:
     address, port = os.environ.get(_ADDRESS), os.environ.get(_PORT)
     if not address or not port or not port.isdigit():
         return None
-    of_one_machine = os.environ.get(_SIZE) == os.environ.get(_LOCAL_SIZE)
-    return RendezvousStore(address, int(port), of_one_machine=of_one_machine)
+    size = os.environ.get(_SIZE, "")
+    of_one_machine = size == os.environ.get(_LOCAL_SIZE, "")
+    ranks = int(size) if size.isdigit() else 1
+    return RendezvousStore(address, int(port), of_one_machine=of_one_machine, ranks=ranks)

@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import socket
+import struct
 import threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Dict, Iterator, Type
 
 import pytest
 
-from graph_opt.sharding.store import InProcessStore, RendezvousStore, Store, launchers_store
+from graph_opt.sharding.plan_agreement import PlanAgreement
+from graph_opt.sharding.rank_failure import FailureBoard
+from graph_opt.sharding.store import (
+    InProcessStore,
+    RendezvousStore,
+    Store,
+    any_has_ended,
+    end_of,
+    launchers_store,
+    note_end,
+)
 
 
 def _handler(values: Dict[str, bytes]) -> Type[BaseHTTPRequestHandler]:
@@ -39,7 +51,7 @@ def _handler(values: Dict[str, bytes]) -> Type[BaseHTTPRequestHandler]:
 
 @pytest.fixture
 def server() -> Iterator[Any]:
-    httpd = HTTPServer(("127.0.0.1", 0), _handler({}))
+    httpd = ThreadingHTTPServer(("127.0.0.1", 0), _handler({}))
     thread = threading.Thread(target=httpd.serve_forever)
     thread.start()
     yield httpd
@@ -85,6 +97,7 @@ def test_a_launcher_that_is_gone_is_an_error_and_no_wait() -> None:
 
 def test_a_server_that_is_slow_to_answer_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("graph_opt.sharding.store._ANSWER_SECONDS", 0.2)
+    monkeypatch.setattr("graph_opt.sharding.store._BUSY_SECONDS", 0.6)
     with socket.create_server(("127.0.0.1", 0)) as listening:
         store = RendezvousStore(*listening.getsockname())
         kept = []
@@ -104,6 +117,34 @@ def test_a_server_that_is_slow_to_answer_is_asked_again(monkeypatch: pytest.Monk
         kept[0].close()
 
 
+def test_a_server_that_resets_connections_is_asked_again() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        store = RendezvousStore(*listening.getsockname())
+
+        def answer_the_second() -> None:
+            with listening.accept()[0] as reset:
+                reset.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            with listening.accept()[0] as asked:
+                asked.recv(1 << 16)
+                asked.sendall(b"HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nvalue")
+
+        server = threading.Thread(target=answer_the_second)
+        server.start()
+        assert store.get("key") == b"value"
+        server.join()
+
+
+def test_many_ranks_look_less_often() -> None:
+    few, many = (RendezvousStore("127.0.0.1", 1, ranks=ranks) for ranks in (4, 200))
+    assert few.look_seconds == InProcessStore().look_seconds < many.look_seconds
+
+
+def test_one_look_tells_whether_any_rank_has_ended(store: Store) -> None:
+    assert not any_has_ended(store) and end_of(store, 3) is None
+    note_end(store, 3, "has ended")
+    assert any_has_ended(store) and end_of(store, 3) == "has ended" and end_of(store, 2) is None
+
+
 def test_the_launcher_is_found_by_its_environment(
     monkeypatch: pytest.MonkeyPatch, server: Any
 ) -> None:
@@ -117,3 +158,27 @@ def test_the_launcher_is_found_by_its_environment(
     assert found is not None
     found.set("key", b"value")
     assert found.get("key") == b"value"
+
+
+@pytest.mark.slow
+def test_a_hundred_ranks_come_to_the_same_step(server: Any) -> None:
+    ranks = 100
+    late = threading.Event()
+
+    def come(rank: int) -> None:
+        store = RendezvousStore(*server.server_address, ranks=ranks)
+        board = FailureBoard(store, rank, ranks)
+
+        def check() -> None:
+            assert board.cause() is None and board.ended() is None
+            board.last_states()
+            late.set()  # somebody has waited
+
+        if rank == ranks // 2:
+            assert late.wait(60)
+        board.enter()
+        PlanAgreement(store, rank, ranks).agree(b"plan", check, alone_seconds=60)
+
+    with ThreadPoolExecutor(ranks) as pool:
+        for future in [pool.submit(come, rank) for rank in range(ranks)]:
+            future.result(120)
