@@ -29,7 +29,8 @@ def compile_with(flags: List[str], *arguments: object) -> None:
 def portable_flags() -> List[str]:
     """The flags with which portable.cmake links."""
     text = (OPS_SRC / "portable" / "portable.cmake").read_text("utf-8")
-    listed = re.findall(r"PRIVATE (-L[^)]*)\)|PRIVATE (-lpthread[^)]*)\)", text)
+    linked = r"PRIVATE (?:\$\{ARGN\} )?(-L[^)]*)\)|PRIVATE (-lpthread[^)]*)\)"
+    listed = re.findall(linked, text)
     assert len(listed) == 2
     flags = " ".join(one or other for one, other in listed).split()
     places = {
