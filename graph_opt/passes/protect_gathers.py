@@ -3,7 +3,7 @@
 TensorFlow 2.15's arithmetic optimizer turns `Unique -> ResourceGather -> SparseSegment*` into a
 `ReadVariableOp` of the table and a `SparseSegment*` over it. After the first sparse update that
 read is a copy of the table in every step. An `EnsureShape` between gather and reduction defeats the
-pattern and costs nothing (measured: docs/benchmarks.md, stock_trap).
+pattern and costs nothing (measured: docs/benchmarks-tables.md, stock_trap).
 """
 
 from __future__ import annotations

@@ -63,8 +63,8 @@ class ShardedVariable(OnRanks, NamedInCheckpoints):
             return super().name_in_checkpoints()
         warn_once(
             "tf.train.Checkpoint saves and restores this rank's rows of sharded tables such as "
-            "'{}', so each rank needs files of its own; sok.dump and sok.load, or a tf.train.Saver, take "
-            "whole tables".format(self.name.split(":")[0]),
+            "'{}', so each rank needs files of its own; sok.dump, or a tf.train.Saver, "
+            "saves whole tables".format(self.name.split(":")[0]),
         )
         return "rows_of_rank_{}_of_{}".format(transport.rank, transport.size)
 

@@ -158,7 +158,8 @@ def test_ranks_divide_the_tables_of_a_script(tmp_path: Path, data: Path, strateg
         assert ended.returncode == 0, ended.stderr
         return ended
 
-    train(1, tmp_path / "begun", "--steps", "1", "--no_eval")
+    train(1, tmp_path / "begun", "--steps", "1", "--no_eval", "--save_steps", "100")
+    assert tf.train.latest_checkpoint(str(tmp_path / "begun" / "trained"))
     weights = []
     for ranks in (1, 2):
         folder = tmp_path / str(ranks)

@@ -4,6 +4,7 @@
     summary.svg   the same of stock and both alone, without and with a parameter server
     cluster.svg, cluster_floor.svg   with parameter servers, near and far
     adam.svg      steps a second with Adam, over the rows of a table
+    exact.svg, dynamic.svg, deeprec.svg, collectives.svg, serving.svg   ratios, each with its spread
     scaling.svg   bytes and time of a step, over the number of ranks
 
 They are drawn from the outcome that stands in the JSON file, and from nothing else.
@@ -17,11 +18,16 @@ from pathlib import Path
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from tools.bench.adam.chart import adam_chart
+from tools.bench.collectives.page import collectives_chart
+from tools.bench.deeprec.page import deeprec_chart
+from tools.bench.dynamic_tables.page import dynamic_chart
 from tools.bench.pages import place
 from tools.bench.records import Outcome, Record
 from tools.bench.scaling.chart import scaling_chart
+from tools.bench.serving.page import serving_chart
 from tools.bench.training.chart_style import COLOURS, FLOOR_COLOUR, WORKLOADS
 from tools.bench.training.cluster_chart import cluster_chart, floor_chart
+from tools.bench.training.exact_page import exact_chart
 from tools.bench.training.sessions import ASYNC, BOTH, FUSED, STOCK
 
 MODES: Dict[str, str] = {
@@ -130,6 +136,11 @@ CHARTS: Dict[str, Dict[str, Callable[[Outcome], Any]]] = {
     "cluster": {"cluster.svg": cluster_chart, "cluster_floor.svg": floor_chart},
     "adam": {"adam.svg": adam_chart},
     "scaling": {"scaling.svg": scaling_chart},
+    "exact": {"exact.svg": exact_chart},
+    "dynamic": {"dynamic.svg": dynamic_chart},
+    "deeprec": {"deeprec.svg": deeprec_chart},
+    "collectives": {"collectives.svg": collectives_chart},
+    "serving": {"serving.svg": serving_chart},
 }
 
 

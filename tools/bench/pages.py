@@ -22,6 +22,20 @@ def words(form: str, record: Optional[Record]) -> str:
     return "" if record is None else form.format(record.value)
 
 
+def gain(record: Optional[Record], at_most: Optional[float] = None) -> str:
+    """A ratio, the lowest and highest of its rounds, and what it could be; "" without one."""
+    if record is None:
+        return ""
+    said = "**{}**".format(_ratio(record.value))
+    if len(record.runs) > 1:
+        said += " ({} to {})".format(_ratio(min(record.runs)), _ratio(max(record.runs)))
+    return said if at_most is None else "{}, at most {:.2g}".format(said, at_most)
+
+
+def _ratio(value: float) -> str:
+    return "{:.2f}".format(value) if value < 10 else "{:.3g}".format(value)
+
+
 def place(delay_ms: Optional[float]) -> str:
     """Where tables are that are so many milliseconds away."""
     return "in the process" if delay_ms is None else "on a server {:g} ms away".format(delay_ms)

@@ -2,8 +2,7 @@
 
 The JSON files of benchmarks that docs/benchmarks/ has are replaced by those just measured, where
 there are any; then all that follows from them is written anew: the charts beside them, the tables
-of docs/benchmarks.md, docs/scaling.md, docs/staleness.md and docs/choose-options.md, and the
-README's sentence on Adam.
+of the pages below, and the README's sentence on Adam.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import json
 import re
 import shutil
 from pathlib import Path
-from typing import Any, Callable, Dict, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Match, Optional, Sequence, Tuple
 
 from tools.bench import charts, gains_page, staleness_page
 from tools.bench.accuracy import page as accuracy_page
@@ -22,7 +21,7 @@ from tools.bench.charts import Case, cases, figure_of, ratio_at_best
 from tools.bench.collectives import page as collectives_page
 from tools.bench.deeprec import page as deeprec_page
 from tools.bench.dynamic_tables import page as dynamic_page
-from tools.bench.pages import head, row, words
+from tools.bench.pages import gain, head, row, words
 from tools.bench.records import Outcome, read
 from tools.bench.scaling import page as scaling_page
 from tools.bench.server_scaling import page as server_scaling_page
@@ -30,14 +29,18 @@ from tools.bench.serving import page as serving_page
 from tools.bench.training import cluster_page, exact_page
 from tools.bench.training.sessions import BOTH, STOCK
 
-PAGE = Path("docs/benchmarks.md")
-SCALING = Path("docs/scaling.md")
-STALENESS = Path("docs/staleness.md")
+PAGES = tuple(
+    Path("docs") / (name + ".md")
+    for name in (
+        *("benchmarks", "benchmarks-servers", "benchmarks-ranks", "benchmarks-tables"),
+        *("benchmarks-deeprec", "benchmarks-serving", "scaling", "staleness"),
+    )
+)
 CHOICE = Path("docs/choose-options.md")
 README = Path("README.md")
 PUBLISHED = Path("docs/benchmarks")
 MEASURED = Path("build/bench")
-_MARKED = re.compile(r"<!-- (\w+)\.json -->\n.*?<!-- end -->", re.DOTALL)
+_MARKED = re.compile(r"<!-- (\w+)\.json(?: (\w+))? -->\n.*?<!-- end -->", re.DOTALL)
 _GAINS = re.compile(r"<!-- gains -->\n.*?<!-- end -->", re.DOTALL)
 _HEAD = head(
     "model | its tables | TensorFlow alone | graph_opt | times as fast | the machine allows"
@@ -56,9 +59,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         for written in charts.write(path.stem, read(path), PUBLISHED):
             print("==> {}".format(written))
     for page, written_anew in (
-        (PAGE, with_tables),
-        (SCALING, with_tables),
-        (STALENESS, with_tables),
+        *((page, with_tables) for page in PAGES),
         (CHOICE, with_gains),
         (README, with_sentences),
     ):
@@ -69,12 +70,12 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
 
 def with_tables(page: str) -> str:
     """The text of a page of docs/ with the tables that its JSON files say."""
-    return _MARKED.sub(lambda found: _marked(found[1], _table(found[1])), page)
+    return _MARKED.sub(lambda found: _marked(found, _table(found[1], found[2])), page)
 
 
 def with_sentences(page: str) -> str:
     """The text of the README with what adam.json says in a sentence."""
-    return _MARKED.sub(lambda found: _marked(found[1], [_sentence(found[1])]), page)
+    return _MARKED.sub(lambda found: _marked(found, [_sentence(found[1])]), page)
 
 
 def with_gains(page: str) -> str:
@@ -87,12 +88,13 @@ def _published(bench: str) -> Path:
     return PUBLISHED / (bench + ".json")
 
 
-def _marked(bench: str, lines: Sequence[str]) -> str:
-    return "<!-- {}.json -->\n{}\n<!-- end -->".format(bench, "\n".join(lines))
+def _marked(found: Match[str], lines: Sequence[str]) -> str:
+    mark = found[0].partition("\n")[0]
+    return "{}\n{}\n<!-- end -->".format(mark, "\n".join(lines))
 
 
-def _table(bench: str) -> Sequence[str]:
-    head, rows = _TABLES[bench]
+def _table(bench: str, part: Optional[str]) -> Sequence[str]:
+    head, rows = _TABLES[bench, part]
     path = _published(bench)
     return [*head, *rows(read(path)), "", conditions(machine_in(path))]
 
@@ -131,23 +133,30 @@ def _row(outcome: Outcome, case: Case) -> str:
     best = ratio_at_best(outcome, case)
     if None in found or best is None:
         return ""
-    figures = map(words, ("{:.3g} steps/s", "{:.3g} steps/s", "**{:.2f}**"), found)
-    return row(case.model, case.tables, *figures, "{:.1f}".format(best))
+    stock, both, ratio = found
+    rates = [words("{:.3g} steps/s", rate) for rate in (stock, both)]
+    return row(case.model, case.tables, *rates, gain(ratio), "{:.1f}".format(best))
 
 
-_TABLES: Dict[str, Tuple[Sequence[str], Callable[[Outcome], Sequence[str]]]] = {
-    "train": (_HEAD, _rows),
-    "cluster": (cluster_page.HEAD, cluster_page.rows),
-    "exact": (exact_page.HEAD, exact_page.rows),
-    "accuracy": (accuracy_page.HEAD, accuracy_page.rows),
-    "staleness": (staleness_page.HEAD, staleness_page.rows),
-    "adam": (adam_page.HEAD, adam_page.rows),
-    "dynamic": (dynamic_page.HEAD, dynamic_page.rows),
-    "deeprec": (deeprec_page.HEAD, deeprec_page.rows),
-    "collectives": (collectives_page.HEAD, collectives_page.rows),
-    "scaling": (scaling_page.HEAD, scaling_page.rows),
-    "serving": (serving_page.HEAD, serving_page.rows),
-    "server_scaling": (server_scaling_page.HEAD, server_scaling_page.rows),
+# By the benchmark and, where it has several, by the name of the table.
+_TABLES: Dict[
+    Tuple[str, Optional[str]], Tuple[Sequence[str], Callable[[Outcome], Sequence[str]]]
+] = {
+    ("train", None): (_HEAD, _rows),
+    ("cluster", None): (cluster_page.HEAD, cluster_page.rows),
+    ("cluster", "sent"): (cluster_page.SENT_HEAD, cluster_page.sent_rows),
+    ("exact", None): (exact_page.HEAD, exact_page.rows),
+    ("exact", "causes"): (exact_page.CAUSES_HEAD, exact_page.causes_rows),
+    ("accuracy", None): (accuracy_page.HEAD, accuracy_page.rows),
+    ("staleness", None): (staleness_page.HEAD, staleness_page.rows),
+    ("adam", None): (adam_page.HEAD, adam_page.rows),
+    ("dynamic", None): (dynamic_page.HEAD, dynamic_page.rows),
+    ("dynamic", "work"): (dynamic_page.WORK_HEAD, dynamic_page.work_rows),
+    ("deeprec", None): (deeprec_page.HEAD, deeprec_page.rows),
+    ("collectives", None): (collectives_page.HEAD, collectives_page.rows),
+    ("scaling", None): (scaling_page.HEAD, scaling_page.rows),
+    ("serving", None): (serving_page.HEAD, serving_page.rows),
+    ("server_scaling", None): (server_scaling_page.HEAD, server_scaling_page.rows),
 }
 
 if __name__ == "__main__":

@@ -100,6 +100,13 @@ NAVIGATION: Dict[str, Sequence[str]] = {
         "command-convert",
         "command-completion",
     ),
+    "benchmarks": (
+        "benchmarks-servers",
+        "benchmarks-ranks",
+        "benchmarks-tables",
+        "benchmarks-deeprec",
+        "benchmarks-serving",
+    ),
     "architecture": (
         "architecture-passes",
         "architecture-ahead",

@@ -90,9 +90,8 @@ def test_the_table_of_adam_has_a_row_for_each_scenario() -> None:
     records = adam("dlrm", 200000, 7.25, 91.0) + adam("wide", 20000, 31.0, 140.0, delay_ms=1.0)
     incomplete = adam("wide", 20000, 31.0, 140.0)[:2]
     assert page.rows(Outcome(tuple(records + incomplete))) == [
-        "| DLRM | in the process | 200,000 | 7.25 steps/s | 91 steps/s | **12.6** | 0.96 |",
-        "| wide, 40 columns | on a server 1 ms away | 20,000 | 31 steps/s | 140 steps/s "
-        "| **4.52** | 0.96 |",
+        "| DLRM | in the process | 200,000 | 91 steps/s | **12.6** | 0.96 |",
+        "| wide, 40 columns | on a server 1 ms away | 20,000 | 140 steps/s | **4.52** | 0.96 |",
     ]
 
 
@@ -102,7 +101,7 @@ def test_a_benchmark_without_charts_writes_none(tmp_path: Path) -> None:
 
 def test_what_docs_show_follows_from_their_files(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(REPOSITORY)
-    for path in (publish.PAGE, publish.SCALING, publish.STALENESS):
+    for path in publish.PAGES:
         text = path.read_text("utf-8")
         assert publish.with_tables(text) == text
     text = publish.README.read_text("utf-8")
@@ -146,7 +145,7 @@ def test_publishing_takes_what_was_measured(
     monkeypatch.chdir(tmp_path)
     assert publish.main(["--measured", "measured"]) == 0
     assert records.read(publish.PUBLISHED / "train.json") == OUTCOME
-    text = publish.PAGE.read_text("utf-8")
+    text = publish.PAGES[0].read_text("utf-8")
     row = "| wide | on a server 1 ms away | 20 steps/s | 51 steps/s | **2.50** | 4.0 |"
     assert text.count(row) == 1
     assert " 51 steps/s, 2.5 times as fast" in words(

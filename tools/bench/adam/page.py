@@ -1,17 +1,14 @@
-"""How fast models train with Adam: the table of docs/benchmarks.md, and the README's sentence."""
+"""Training with Adam: the table of docs/benchmarks-tables.md, and the README's sentence."""
 
 from __future__ import annotations
 
 from typing import Any, Dict, List, Optional
 
-from tools.bench.pages import head, place, row, words
+from tools.bench.pages import gain, head, place, row, words
 from tools.bench.records import Outcome
 from tools.bench.training.sessions import DEFERRED, STOCK
 
-HEAD = head(
-    "model | its tables | rows of each | TensorFlow alone | graph_opt | times as fast "
-    "| of `lazy`'s speed"
-)
+HEAD = head("model | its tables | rows of each | graph_opt | times as fast | of `lazy`'s speed")
 _MODELS = {"dlrm": "DLRM", "wide": "wide, 40 columns"}
 
 
@@ -48,7 +45,6 @@ def _row(outcome: Outcome, workload: str, count: int, delay_ms: Optional[float])
     found = [
         outcome.find(figure, workload, mode, rows=count, delay_ms=delay_ms)
         for figure, mode in (
-            ("steps_per_s", STOCK),
             ("steps_per_s", DEFERRED),
             ("ratio_to_stock", DEFERRED),
             ("ratio_to_lazy", DEFERRED),
@@ -56,6 +52,12 @@ def _row(outcome: Outcome, workload: str, count: int, delay_ms: Optional[float])
     ]
     if None in found:
         return ""
-    forms = ("{:.3g} steps/s", "{:.3g} steps/s", "**{:.3g}**", "{:.2f}")
-    figures = map(words, forms, found)
-    return row(_MODELS[workload], place(delay_ms), "{:,}".format(count), *figures)
+    rate, ratio, beside_lazy = found
+    return row(
+        _MODELS[workload],
+        place(delay_ms),
+        "{:,}".format(count),
+        words("{:.3g} steps/s", rate),
+        gain(ratio),
+        words("{:.2f}", beside_lazy),
+    )

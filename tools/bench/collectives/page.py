@@ -1,8 +1,8 @@
-"""The table of docs/benchmarks.md on training with several ranks, from collectives.json."""
+"""The table of docs/benchmarks-ranks.md on training with several ranks, from collectives.json."""
 
 from __future__ import annotations
 
-from typing import List, Optional
+from typing import Any, List, Optional, Tuple
 
 from tools.bench.collectives.modes import (
     BOTH,
@@ -15,12 +15,13 @@ from tools.bench.collectives.modes import (
     SHARDED,
     THEIR_DE,
 )
-from tools.bench.pages import head, row, words
+from tools.bench.pages import gain, head, row, words
+from tools.bench.ratio_chart import Bar, ratio_chart
 from tools.bench.records import Outcome, Record
 from tools.bench.training.chart_style import WORKLOADS
 from tools.bench.workloads.wide.data import ZIPF_EXPONENT
 
-HEAD = head("model | how | steps/s | times Horovod | CPU | messages | bytes | the machine allows")
+HEAD = head("model | how | steps/s | times Horovod | CPU of a step | a rank sends")
 _WORDS = {
     HOROVOD: "Horovod, every rank has all tables",
     HOROVOD_DENSE: "the same, `sparse_as_dense`",
@@ -43,25 +44,53 @@ def rows(outcome: Outcome) -> List[str]:
     return [line for line in lines if line]
 
 
-def _row(outcome: Outcome, model: str, mode: str) -> str:
-    def found(figure: str, of_mode: str = mode) -> Optional[Record]:
-        records = [outcome.find(figure, model, of_mode, zipf=zipf) for zipf in _ZIPFS]
-        return records[0] or records[1]
+def collectives_chart(outcome: Outcome) -> Any:
+    """Each way beside Horovod's."""
+    return ratio_chart(
+        [
+            Bar("{}, {}".format(WORKLOADS[model], _WORDS[mode].replace("`", "")), ratio, at_most)
+            for model in WORKLOADS
+            for mode in _WORDS
+            for ratio, at_most in [_gain(outcome, model, mode)]
+            if ratio is not None
+        ],
+        "steps a second, over Horovod where every rank has all tables (more is better)",
+    )
 
-    rate = found("steps_per_s")
-    used, messages = found("cpu_s_per_step"), found("messages_per_step")
+
+def _row(outcome: Outcome, model: str, mode: str) -> str:
+    rate, used = (_found(outcome, each, model, mode) for each in ("steps_per_s", "cpu_s_per_step"))
     if rate is None or used is None:
         return ""
-    # Fused updates send the same messages.
-    unfused = OURS_DE if mode == OURS_DE_FUSED else SHARDED
-    sent = found("bytes_per_step") or found("bytes_per_step", unfused)
     return row(
         WORKLOADS[model],
         _WORDS[mode],
         words("{:.3g}", rate),
-        words("**{:.2f}**", found("ratio_to_horovod")) or "**1.00**",
+        gain(*_gain(outcome, model, mode)) or "1",
         "{:.0f} ms".format(used.value * _MILLI),
-        words("{:.0f}", messages),
-        "" if sent is None else "{:.3g} MB".format(sent.value / _MEGA),
-        "" if rate.floor is None else "{:.3g} steps/s".format(rate.floor),
+        _sent(outcome, model, mode),
     )
+
+
+def _sent(outcome: Outcome, model: str, mode: str) -> str:
+    # Fused updates send the same messages.
+    unfused = OURS_DE if mode == OURS_DE_FUSED else SHARDED
+    sent = _found(outcome, "bytes_per_step", model, mode)
+    sent = sent or _found(outcome, "bytes_per_step", model, unfused)
+    messages = _found(outcome, "messages_per_step", model, mode)
+    said = [words("{:.0f} messages", messages)]
+    said.append("" if sent is None else "{:.3g} MB".format(sent.value / _MEGA))
+    return ", ".join(one for one in said if one)
+
+
+def _gain(outcome: Outcome, model: str, mode: str) -> Tuple[Optional[Record], Optional[float]]:
+    ratio = _found(outcome, "ratio_to_horovod", model, mode)
+    rate, stock = (_found(outcome, "steps_per_s", model, each) for each in (mode, HOROVOD))
+    if rate is None or rate.floor is None or stock is None:
+        return ratio, None
+    return ratio, rate.floor / stock.value
+
+
+def _found(outcome: Outcome, figure: str, model: str, mode: str) -> Optional[Record]:
+    records = [outcome.find(figure, model, mode, zipf=zipf) for zipf in _ZIPFS]
+    return records[0] or records[1]

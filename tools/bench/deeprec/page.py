@@ -1,18 +1,16 @@
-"""The table of docs/benchmarks.md on scripts of DeepRec, from deeprec.json."""
+"""The table of docs/benchmarks-deeprec.md on scripts of DeepRec, from deeprec.json."""
 
 from __future__ import annotations
 
-from typing import List
+from typing import Any, List, Optional, Tuple
 
 from tools.bench.deeprec.figures import CSV, CSV_LOOKUPS
 from tools.bench.deeprec.modes import ASYNC, BOTH, EV, FLAGS, SMART, STOCK
-from tools.bench.pages import head, row, words
-from tools.bench.records import Outcome
+from tools.bench.pages import gain, head, row, words
+from tools.bench.ratio_chart import Bar, ratio_chart
+from tools.bench.records import Outcome, Record
 
-HEAD = head(
-    "script | how | steps/s | times as fast | the machine allows | lookups fused, ahead "
-    "| nodes ahead | AUC"
-)
+HEAD = head("script | how | steps/s | times as fast | lookups and nodes | AUC")
 _SCRIPTS = {
     "dlrm": "DLRM",
     "wdl": "WDL",
@@ -39,22 +37,53 @@ def rows(outcome: Outcome) -> List[str]:
     return [line for line in lines if line]
 
 
-def _row(outcome: Outcome, script: str, mode: str) -> str:
-    def text(form: str, figure: str) -> str:
-        return words(form, outcome.find(figure, script, mode))
+def deeprec_chart(outcome: Outcome) -> Any:
+    """How many times as fast each script trains."""
+    return ratio_chart(
+        [
+            Bar("{}, {}".format(_SCRIPTS[script], _WORDS[mode].replace("`", "")), ratio, at_most)
+            for script in _SCRIPTS
+            for mode in _WORDS
+            for ratio, at_most in [_gain(outcome, script, mode)]
+            if ratio is not None
+        ],
+        "times as fast as TensorFlow alone",
+    )
 
+
+def _row(outcome: Outcome, script: str, mode: str) -> str:
     rate = outcome.find("steps_per_s", script, mode)
     if rate is None or rate.floor is None:
         return ""
-    fused, ahead = text("{:.0f}", "lookups_fused"), text("{:.0f}", "lookups_ahead")
-    lookups = "{}, {} of {}".format(fused or "0", ahead or "0", text("{:.0f}", "lookups"))
+    ratio, at_most = _gain(outcome, script, mode)
     return row(
         _SCRIPTS[script],
         _WORDS[mode],
         words("{:.3g}", rate),
-        text("**{:.2f}**", "ratio_to_stock"),
-        "{:.3g} steps/s".format(rate.floor),
-        lookups if fused or ahead else "",
-        text("{:.0f}", "nodes_ahead"),
-        text("{:.3f}", "auc"),
+        gain(ratio, at_most),
+        _moved(outcome, script, mode),
+        words("{:.3f}", outcome.find("auc", script, mode)),
     )
+
+
+def _gain(outcome: Outcome, script: str, mode: str) -> Tuple[Optional[Record], Optional[float]]:
+    ratio = outcome.find("ratio_to_stock", script, mode)
+    rate, stock = (outcome.find("steps_per_s", script, each) for each in (mode, STOCK))
+    if rate is None or rate.floor is None or stock is None:
+        return ratio, None
+    return ratio, rate.floor / stock.value
+
+
+def _moved(outcome: Outcome, script: str, mode: str) -> str:
+    fused, ahead, nodes, lookups = (
+        outcome.value(figure, script, mode)
+        for figure in ("lookups_fused", "lookups_ahead", "nodes_ahead", "lookups")
+    )
+    said = []
+    if fused:
+        said.append("{:.0f} of {:.0f} fused".format(fused, lookups))
+    if ahead:
+        said.append("{:.0f} ahead".format(ahead))
+    if nodes:
+        said.append("{:.0f} nodes ahead".format(nodes))
+    return ", ".join(said)

@@ -1,10 +1,11 @@
-"""How long requests take: the table of docs/benchmarks.md."""
+"""How long requests take: the table of docs/benchmarks-serving.md."""
 
 from __future__ import annotations
 
-from typing import List
+from typing import Any, List
 
-from tools.bench.pages import head, row, words
+from tools.bench.pages import gain, head, row, words
+from tools.bench.ratio_chart import Bar, ratio_chart
 from tools.bench.records import Outcome, Record
 
 HEAD = head(
@@ -22,6 +23,21 @@ def rows(outcome: Outcome) -> List[str]:
     ]
 
 
+def serving_chart(outcome: Outcome) -> Any:
+    """How many times as fast a request is answered."""
+    return ratio_chart(
+        [
+            Bar("{}, {} rows".format(name.replace("`", ""), each.params["rows"]), each)
+            for each in outcome.records
+            if each.figure == "p50_over_stock"
+            and each.mode in _MODES
+            and each.params["clients"] == 1
+            for name in [_MODES[each.mode].format(each.workload)]
+        ],
+        "times as fast as TensorFlow alone: median of a client's requests",
+    )
+
+
 def _row(outcome: Outcome, exported: Record) -> str:
     stock = outcome.find("latency_p50_ms", exported.workload, "stock", **exported.params)
     ratio = outcome.find("p50_over_stock", exported.workload, exported.mode, **exported.params)
@@ -30,6 +46,6 @@ def _row(outcome: Outcome, exported: Record) -> str:
         exported.params["rows"],
         words("{:.2f} ms", stock),
         words("{:.2f} ms", exported),
-        words("**{:.2f}**", ratio),
+        gain(ratio),
         "" if exported.floor is None else "{:.2f} ms".format(exported.floor),
     )

@@ -101,11 +101,20 @@ def over_delays(
     )
 
 
+def record_of(
+    outcome: Outcome, figure: str, workload: str, mode: str, workers: int, delay_ms: float
+) -> Optional[Record]:
+    """A figure of one scenario with its rounds; None where it was not measured."""
+    found = (one for one in outcome.records if _is(one, figure, workload, mode, workers))
+    return next((one for one in found if one.params["delay_ms"] == delay_ms), None)
+
+
 def value_of(
     outcome: Outcome, figure: str, workload: str, mode: str, workers: int, delay_ms: float
 ) -> Optional[float]:
-    """A figure of one scenario; None where it was not measured."""
-    return dict(over_delays(outcome, figure, workload, mode, workers)).get(delay_ms)
+    """The value of that record."""
+    found = record_of(outcome, figure, workload, mode, workers, delay_ms)
+    return None if found is None else found.value
 
 
 def _is(record: Record, figure: str, workload: str, mode: str, workers: int) -> bool:
