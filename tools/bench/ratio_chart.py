@@ -6,11 +6,13 @@ from typing import Any, List, NamedTuple, Optional, Sequence
 
 from tools.bench.records import Record
 from tools.bench.training.chart_style import COLOURS, FLOOR_COLOUR, GREY, without_frame
-from tools.bench.training.sessions import BOTH
+from tools.bench.training.sessions import ASYNC, BOTH
 
 _INCHES_A_BAR = 0.24
 _INCHES_BESIDE = 0.9
 _WIDTH = 7.6
+_NARROW = 0.1  # of the chart: no room for a number
+_SPREAD = COLOURS[ASYNC]
 
 
 class Bar(NamedTuple):
@@ -43,14 +45,18 @@ def ratio_chart(bars: Sequence[Bar], axis_label: str) -> Any:
     figure = Figure(figsize=(_WIDTH, height), layout="constrained")
     axis = figure.subplots()
     values = [bar.ratio.value for bar in bars]
+    longest = max([*values, *(bar.at_most or 0.0 for bar in bars)])
     axis.barh(range(len(bars)), values, 0.7, color=COLOURS[BOTH])
     for place, bar in enumerate(bars):
         runs = bar.ratio.runs or (bar.ratio.value,)
-        axis.hlines(place, min(runs), max(runs), colors=GREY, linewidth=1.5)
+        axis.hlines(place, min(runs), max(runs), colors=_SPREAD, linewidth=1.5)
         if bar.at_most is not None:
             axis.vlines(bar.at_most, place - 0.4, place + 0.4, colors=FLOOR_COLOUR, linewidth=2)
-        furthest = max([*runs, bar.at_most or 0.0])
-        axis.text(furthest, place, " {:.3g}".format(bar.ratio.value), va="center", fontsize=8)
+        words = " {:.2f} ".format(bar.ratio.value)
+        if bar.ratio.value > _NARROW * longest:
+            axis.text(0, place, words, va="center", fontsize=8, color="white")
+        else:
+            axis.text(max(runs), place, words, va="center", fontsize=8)
     axis.axvline(1.0, color=GREY, linewidth=1)
     axis.set_yticks(range(len(bars)), [bar.label for bar in bars], fontsize=8)
     axis.invert_yaxis()
@@ -64,7 +70,7 @@ def ratio_chart(bars: Sequence[Bar], axis_label: str) -> Any:
 def _explained(bars: Sequence[Bar], axis_label: str) -> str:
     marks: List[str] = []
     if any(len(bar.ratio.runs) > 1 for bar in bars):
-        marks.append("grey: lowest to highest round")
+        marks.append("yellow: lowest to highest round")
     if any(bar.at_most is not None for bar in bars):
         marks.append("red: what the machine allows")
     return "\n".join([axis_label, "; ".join(marks)] if marks else [axis_label])

@@ -47,11 +47,11 @@ def test_figures_and_table_of_a_script() -> None:
     assert values["decode_share", modes.STOCK] == pytest.approx(0.25)
     assert ("steps_per_s", modes.DECODE) not in values
     stock, ahead, both = page.rows(outcome)
-    assert stock == "| the same, with lookups | TensorFlow alone | 125 |  |  | 0.750 |"
-    assert ahead.startswith("| the same, with lookups | `do_async_embedding` | 167 | **1.33** (")
+    assert stock == "| CSV and lookups | TensorFlow alone | 125 |  |  | 0.750 |"
+    assert ahead.startswith("| CSV and lookups | `do_async_embedding` | 167 | **1.33** (")
     assert both.endswith("| 7 of 8 fused, 8 ahead, 6 nodes ahead | 0.751 |")
     assert {line.count("|") for line in (*page.HEAD, stock, both)} == {7}
-    assert "the same, with lookups, and do_smart_stage" in svg(page.deeprec_chart(outcome))
+    assert "CSV and lookups, with do_smart_stage" in svg(page.deeprec_chart(outcome))
 
 
 def test_what_was_done_is_read_from_the_session_that_trains() -> None:

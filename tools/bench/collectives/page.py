@@ -48,7 +48,13 @@ def collectives_chart(outcome: Outcome) -> Any:
     """Each way beside Horovod's."""
     return ratio_chart(
         [
-            Bar("{}, {}".format(WORKLOADS[model], _WORDS[mode].replace("`", "")), ratio, at_most)
+            Bar(
+                "{}, {}".format(
+                    WORKLOADS[model], _WORDS[mode].replace("`", "").replace("the same", "Horovod")
+                ),
+                ratio,
+                at_most,
+            )
             for model in WORKLOADS
             for mode in _WORDS
             for ratio, at_most in [_gain(outcome, model, mode)]

@@ -19,7 +19,7 @@ _SCRIPTS = {
     "dssm": "DSSM",
     "mmoe": "MMoE",
     CSV: "CSV decoded in the graph",
-    CSV_LOOKUPS: "the same, with lookups",
+    CSV_LOOKUPS: "CSV and lookups",
 }
 _WORDS = {
     STOCK: "TensorFlow alone",
@@ -41,7 +41,13 @@ def deeprec_chart(outcome: Outcome) -> Any:
     """How many times as fast each script trains."""
     return ratio_chart(
         [
-            Bar("{}, {}".format(_SCRIPTS[script], _WORDS[mode].replace("`", "")), ratio, at_most)
+            Bar(
+                "{}, {}".format(
+                    _SCRIPTS[script], _WORDS[mode].replace("`", "").replace("and ", "with ")
+                ),
+                ratio,
+                at_most,
+            )
             for script in _SCRIPTS
             for mode in _WORDS
             for ratio, at_most in [_gain(outcome, script, mode)]
