@@ -11,7 +11,7 @@ MAY_IMPORT: Dict[str, FrozenSet[str]] = {
     "config": frozenset({"ops.stage_spec"}),
     "ops": frozenset({"launch.other_checkouts", "launch.op_libraries"}),
     "graph": frozenset(),
-    "rules": frozenset({"graph", "ops.optimizers"}),
+    "rules": frozenset({"graph", "ops.optimizers", "table_files.low_precision"}),
     "reporting": frozenset(),
     "passes": frozenset(
         {"rules", "graph", "config", "reporting", "ops.stage_nodes", "ops.stage_spec"}
