@@ -32,6 +32,7 @@ MAY_IMPORT: Dict[str, FrozenSet[str]] = {
             "reporting",
             "ops.library",
             "rules.parsed_examples",
+            "table_files",
         }
     ),
     "report_page": frozenset(

@@ -41,6 +41,7 @@ def handle(options: argparse.Namespace) -> int:
             fetches,
             config,
             options.repeated,
+            options.map_tables,
             progress.begins,
         )
     print(exported)

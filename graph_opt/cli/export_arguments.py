@@ -44,8 +44,42 @@ def add_export(commands: Any) -> None:
         help="inputs, or features of examples, that are the same in all rows of a request, such as "
         "those of the user: what depends on them alone is computed once; requests are checked",
     )
+    command.add_argument(
+        "--map-tables",
+        action="store_true",
+        help="have the fused graph read its variables from files in memory, which all servers on a "
+        "machine share, and which graph-opt update replaces while requests run",
+    )
     add_input(command)
     add_config(command)
+
+
+def add_update(commands: Any) -> None:
+    """Adds `update` to the parser's."""
+    command = commands.add_parser(
+        "update",
+        summary="write an update of an export's tables, for servers that run and for later ones",
+        example="graph-opt update served model/model.ckpt-2000",
+        description="Compares checkpoints with the tables that graph-opt export --map-tables has "
+        "written, and writes what differs: whole tables, or rows. A server that runs gets the "
+        "update by its path, which is sent to the signature update_tables; one that starts later "
+        "starts from it. Exit code: 1 if nothing differs.",
+    )
+    command.add_argument("input", metavar="SERVED", help="folder that graph-opt export wrote")
+    command.add_argument(
+        "checkpoints",
+        metavar="CHECKPOINT",
+        nargs="+",
+        help="prefixes or folders of checkpoints, in order: a full one, a full one and its "
+        "increment, or increments of the checkpoint that was exported",
+    )
+    command.add_argument(
+        "-o",
+        "--output",
+        metavar="OUT",
+        help="folder to write, which must be new, and from which no server starts by itself "
+        "(default: the next number in SERVED/updates)",
+    )
 
 
 def add_requests(command: argparse.ArgumentParser) -> None:
