@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from graph_opt.cli.argument_types import named_tensor, names
+from graph_opt.cli.argument_types import named_tensor, names, number_of
 from graph_opt.cli.shared_arguments import add_config, add_input
+from graph_opt.table_files.low_precision_names import LOW_PRECISION
 
 
 def add_export(commands: Any) -> None:
@@ -50,6 +51,19 @@ def add_export(commands: Any) -> None:
         help="have the fused graph read its variables from files in memory, which all servers on a "
         "machine share, and which graph-opt update replaces while requests run",
     )
+    command.add_argument(
+        "--table-dtype",
+        choices=LOW_PRECISION,
+        default="",
+        help="store the tables that only fused lookups read in this dtype, in files that servers "
+        "on a machine share in memory: int8 with a scale for each row",
+    )
+    command.add_argument(
+        "--requests",
+        metavar="FILE",
+        help="then run these requests on both graphs, and print how far predictions are apart: a "
+        "file as graph-opt check takes it",
+    )
     add_input(command)
     add_config(command)
 
@@ -90,4 +104,12 @@ def add_requests(command: argparse.ArgumentParser) -> None:
         help="instead of a script, check the folder that graph-opt export wrote: FILE has a "
         "request's inputs by name (.npz), or serialized examples (.tfrecord) for a model with one "
         "input of strings",
+    )
+    command.add_argument(
+        "--tolerance",
+        type=number_of("a share of the largest value, such as 0.01", lambda share: share >= 0.0),
+        metavar="SHARE",
+        help="with --requests: exit with 1 if predictions differ by more than this share of the "
+        "largest value. By default, if they differ by more than rounding does, apart from what "
+        "tables of low precision change",
     )

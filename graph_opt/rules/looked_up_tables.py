@@ -9,7 +9,7 @@ from graph_opt.compat.op_definitions import dtype_size
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.rules.match.table import count_tables, find_read
 from graph_opt.rules.op_names import SERVED_TABLES
-from graph_opt.table_files.low_precision import SCALE_BYTES
+from graph_opt.table_files.low_precision_names import SCALE_BYTES
 
 VARIABLE = "variable"
 FILE = "file"

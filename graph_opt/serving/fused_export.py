@@ -20,6 +20,7 @@ from graph_opt.serving.fused_meta_graph import fused_meta_graph
 from graph_opt.serving.mapped_export import mapped_from_files
 from graph_opt.serving.source_models import is_saved_model, meta_graph_with, write_saved_model
 from graph_opt.serving.written_whole import refuse_existing, written_whole
+from graph_opt.table_files.low_precision_names import LOW_PRECISION
 
 _EXTRA = "assets.extra"
 COPYING, FUSING, WRITING = "copying the model", "fusing lookups", "writing"
@@ -75,6 +76,7 @@ def export_fused(
     config: Optional[Any] = None,
     repeated: Sequence[str] = (),
     map_tables: bool = False,
+    table_dtype: str = "",
     watch: Callable[[str], None] = lambda _: None,
 ) -> FusedExport:
     """Writes a SavedModel for servers, with fused lookups.
@@ -97,6 +99,9 @@ def export_fused(
         of a request: what depends on them alone is computed once. Requests are checked.
       map_tables: Whether the fused graph reads its variables from files, which processes on a
         machine share in memory, and which `update_served` replaces while requests run.
+      table_dtype: `float16`, `bfloat16` or `int8`, which the fused graph has tables in that fused
+        lookups alone read: int8 with a scale for each row. They are read from files, with or
+        without `map_tables`. Empty: tables stay as they are.
       watch: Told which part of the work begins: `COPYING`, `FUSING` or `WRITING`.
 
     Returns:
@@ -104,9 +109,10 @@ def export_fused(
 
     Raises:
       tf.errors.AlreadyExistsError: There is something at `output`.
-      tf.errors.FailedPreconditionError: No lookup could be fused, or no table mapped: the message says
-        why. Nothing is written.
-      tf.errors.InvalidArgumentError: The model, a tag or a tensor's name is wrong.
+      tf.errors.FailedPreconditionError: No lookup could be fused, or no table mapped or stored in
+        that dtype: the message says why. Nothing is written.
+      tf.errors.InvalidArgumentError: The model, a tag, a tensor's name or the dtype is wrong, or a
+        table has a number that is not finite in that dtype.
       tf.errors.NotFoundError: There is no such model.
       ImportError: The library is missing.
 
@@ -119,7 +125,9 @@ def export_fused(
     """
     output = os.path.normpath(output)
     refuse_existing(output)
+    _require_dtype(table_dtype)
     library = serving_library()
+    mapped: Sequence[str] = ()
     with written_whole(output) as folder:
         watch(COPYING)
         _copy(model, folder, inputs, outputs)
@@ -130,7 +138,8 @@ def export_fused(
         if fused.meta_graph is stock:
             raise tf.errors.FailedPreconditionError(None, None, _nothing_fused(model, fused.report))
         watch(WRITING)
-        mapped = mapped_from_files(fused.meta_graph, folder) if map_tables else ()
+        if map_tables or table_dtype:
+            mapped = mapped_from_files(fused.meta_graph, folder, table_dtype, not map_tables)
         _write(saved_model, fused.meta_graph, folder)
         os.makedirs(os.path.join(folder, _EXTRA), exist_ok=True)
         shutil.copy2(library, os.path.join(folder, _EXTRA))
@@ -144,6 +153,15 @@ def export_fused(
         fused.once,
         mapped,
     )
+
+
+def _require_dtype(table_dtype: str) -> None:
+    if table_dtype and table_dtype not in LOW_PRECISION:
+        raise tf.errors.InvalidArgumentError(
+            None,
+            None,
+            "table_dtype is {!r}; need one of {}".format(table_dtype, ", ".join(LOW_PRECISION)),
+        )
 
 
 def ineffective_options(config: Any) -> List[str]:

@@ -58,7 +58,7 @@ class MappedVariable(NamedTuple):
 
 def mapped_variables(
     view: GraphView, needed: Set[str], restore_op: str
-) -> Tuple[List[MappedVariable], List[str]]:
+) -> Tuple[List[MappedVariable], Dict[str, str]]:
     """Finds the variables that files can stand for.
 
     Args:
@@ -67,17 +67,17 @@ def mapped_variables(
       restore_op: The node that restores the variables.
 
     Returns:
-      Them, and for each other variable that requests need, a line that says why it is none.
+      Them, and why each other variable that requests need is none, by its name.
     """
     stored = stored_variables(view, restore_op)
     found: List[MappedVariable] = []
-    others: List[str] = []
+    others: Dict[str, str] = {}
     for name in view.of_op(*_VARIABLES):
         if name not in needed:
             continue
         one = _mapped(view, needed, name, stored.get(name))
         if isinstance(one, str):
-            others.append("{} stays a variable: {}".format(name, one))
+            others[name] = one
         else:
             found.append(one)
     return found, others
@@ -163,12 +163,17 @@ def bytes_of(variables: Sequence[MappedVariable]) -> int:
     return sum(one.head.num_rows * one.head.row_bytes for one in variables)
 
 
-def describe(variables: Sequence[MappedVariable], others: Sequence[str]) -> List[str]:
+def describe(variables: Sequence[MappedVariable], others: Dict[str, str]) -> List[str]:
     """What an export says of them, a line each."""
     tables = sum(one.is_table for one in variables)
     line = "{} tables and {} other variables mapped from files, {:.1f} MB".format(
         tables, len(variables) - tables, bytes_of(variables) / 1e6
     )
-    return [line, *others]
+    return [line, *describe_others(others)]
+
+
+def describe_others(others: Dict[str, str]) -> List[str]:
+    """Which variables are not mapped, and why, a line each."""
+    return ["{} stays a variable: {}".format(name, why) for name, why in others.items()]
 
 

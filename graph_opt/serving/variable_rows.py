@@ -9,6 +9,7 @@ import numpy as np
 from graph_opt.compat import tf
 from graph_opt.serving.mapped_variables import Stored
 from graph_opt.table_files.checkpoint_rows import CheckpointRows
+from graph_opt.table_files.low_precision import NotFinite
 from graph_opt.table_files.mapped_files import (
     MappedTable,
     TableHead,
@@ -41,25 +42,56 @@ class VariableRows:
         self._head = head
         self._tensor = stored.tensor
         self._first = stored.first_row or 0
-        shape = checkpoint.tensors[stored.tensor].shape
+        shape, dtype = checkpoint.tensors[stored.tensor][1:3]
         part = (head.num_rows, *shape[1:]) if stored.slice_spec else shape
         has_rows = shape[:1] >= (self._first + head.num_rows,) or not shape
-        if not has_rows or stored_shape(part, head.dtype) != head.shape:
+        if not has_rows or stored_shape(part, dtype, head.dtype) != head.shape:
             raise _shape_error(checkpoint, stored.tensor, shape, head)
         checkpoint.check(stored.tensor)
 
+    def values(self, first: int, count: int) -> Array:
+        """Rows [first, first + count), as the checkpoint has them."""
+        if self._head.shape:
+            return self._checkpoint.rows(self._tensor, self._first + first, count)
+        return np.array([self._checkpoint.number(self._tensor)])
+
     def rows(self, first: int, count: int) -> Array:
         """Rows [first, first + count), as the file has them."""
-        if self._head.shape:
-            rows = self._checkpoint.rows(self._tensor, self._first + first, count)
-        else:
-            rows = np.array([self._checkpoint.number(self._tensor)])
-        return stored_rows(rows, self._head.dtype)
+        return as_stored(self.values(first, count), self._head, range(first, first + count))
 
     def blocks(self) -> Iterator[Array]:
         """All rows, in order."""
         for first, count in blocks_of(self._head.num_rows, self._head.row_bytes):
             yield self.rows(first, count)
+
+
+def as_stored(values: Array, head: TableHead, numbers: Sequence[int]) -> Array:
+    """Rows of a variable as the file has them.
+
+    Args:
+      values: The rows.
+      head: The file.
+      numbers: Which rows they are.
+
+    Raises:
+      tf.errors.InvalidArgumentError: A number is not finite in the dtype of the file.
+    """
+    try:
+        return stored_rows(values, head.dtype)
+    except NotFinite as error:
+        raise tf.errors.InvalidArgumentError(
+            None,
+            None,
+            "table {!r} cannot be stored as {}: {} in row {:,} is not finite in it; {}".format(
+                head.name,
+                head.dtype.name,
+                error.number,
+                numbers[error.row],
+                "bfloat16 has the range of float32"
+                if np.isfinite(error.number)
+                else "find out which update made it so",
+            ),
+        ) from error
 
 
 class UpdatedRows:
@@ -114,7 +146,7 @@ def _changed_rows(checkpoint: CheckpointRows, name: str, head: TableHead) -> Tup
         checkpoint.check(tensor)
     count = checkpoint.tensors[name + _KEYS].shape[0]
     keys = checkpoint.rows(name + _KEYS, 0, count).astype(np.int64)
-    shape = checkpoint.tensors[name + _VALUES].shape
+    shape, dtype = checkpoint.tensors[name + _VALUES][1:3]
     wrong = keys[(keys < 0) | (keys >= head.num_rows)]
     if len(wrong):
         raise tf.errors.InvalidArgumentError(
@@ -123,9 +155,9 @@ def _changed_rows(checkpoint: CheckpointRows, name: str, head: TableHead) -> Tup
             "{}: has row {} of {!r}, of which there are {}: give a checkpoint of the model that "
             "was exported".format(checkpoint.prefix, wrong[0], name, head.num_rows),
         )
-    if shape[:1] != (count,) or stored_shape(shape, head.dtype)[1:] != head.row_shape:
+    if shape[:1] != (count,) or stored_shape(shape, dtype, head.dtype)[1:] != head.row_shape:
         raise _shape_error(checkpoint, name + _VALUES, shape, head)
-    return keys, stored_rows(checkpoint.rows(name + _VALUES, 0, count), head.dtype)
+    return keys, as_stored(checkpoint.rows(name + _VALUES, 0, count), head, keys)
 
 
 def _shape_error(

@@ -3,11 +3,10 @@
 float16 and bfloat16 are rounded to nearest, ties to even. int8 is symmetric, with a scale for each
 row: element x of a row whose largest magnitude is m is stored as x / scale, rounded to nearest, ties
 to even, where scale = m / 127 in float32; it stands for that number times the scale. A stored row is
-[scale as float32, little endian][width x int8], so that a lookup reads it in one go. The layout is
-that of FBGEMM's row-wise quantization ("fused 8-bit row-wise", Khudia et al., "FBGEMM: Enabling
-High-Performance Low-Precision Deep Learning Inference", 2021), with int8 in place of uint8 and so
-without its bias. Rows of zeros have the scale 0, and so do rows whose scale would be no normal
-float32, which CPUs that flush such numbers would read as 0.
+[scale as float32, little endian][width x int8], so that a lookup reads it in one go, as in FBGEMM's
+fused row-wise quantization (Khudia et al., "FBGEMM: Enabling High-Performance Low-Precision Deep
+Learning Inference", 2021), which has uint8 and a bias. Rows of zeros have the scale 0, and so do
+those whose scale would be no normal float32: threads of TensorFlow read such numbers as 0.
 """
 
 from __future__ import annotations
@@ -17,20 +16,33 @@ from typing import Any, Sequence, Tuple
 import numpy as np
 
 from graph_opt.compat import tf
-
-LOW_PRECISION = ("float16", "bfloat16", "int8")
-"""The dtypes, by name."""
-SCALE_BYTES = 4
+from graph_opt.table_files.low_precision_names import SCALE_BYTES
 
 _LARGEST = 127
 _SCALE = np.dtype("<f4")
 
 
-def stored_shape(shape: Sequence[int], dtype: Any) -> Tuple[int, ...]:
+class NotFinite(ValueError):
+    """A number that is not finite in a dtype.
+
+    Args:
+      number: The number.
+      row: Of those that were given, which has it.
+      dtype: The dtype.
+    """
+
+    def __init__(self, number: float, row: int, dtype: Any) -> None:
+        text = "{} in row {} is not finite in {}"
+        super().__init__(text.format(number, row, dtype.name))
+        self.number = number
+        self.row = row
+
+
+def low_precision_shape(shape: Sequence[int], dtype: Any) -> Tuple[int, ...]:
     """The shape of a table as it is stored: of int8 [rows, 4 + width], whatever its rank was.
 
     Example:
-      >>> stored_shape([1000, 16], tf.int8)
+      >>> low_precision_shape([1000, 16], tf.int8)
       (1000, 20)
     """
     rows = [int(size) for size in shape]
@@ -50,7 +62,7 @@ def low_precision_rows(values: np.ndarray, dtype: Any) -> np.ndarray:
       The rows in this dtype, of int8 [n, 4 + width].
 
     Raises:
-      ValueError: A number is not finite in this dtype; it does not name the table.
+      NotFinite: A number is not, in this dtype.
 
     Example:
       >>> low_precision_rows(np.array([[0.5, -1.0]], np.float32), tf.int8).shape
@@ -93,6 +105,4 @@ def _require_finite(values: np.ndarray, stored: np.ndarray, dtype: Any) -> None:
     is_wrong = ~np.isfinite(stored)
     if is_wrong.any():
         place = tuple(int(axis[0]) for axis in np.nonzero(is_wrong))
-        raise ValueError(
-            "{} in row {} is not finite in {}".format(values[place], place[0], dtype.name)
-        )
+        raise NotFinite(float(values[place]), place[0], dtype)

@@ -25,6 +25,8 @@ import numpy as np
 
 from graph_opt.compat import tf
 from graph_opt.table_files.checksums import bytes_of
+from graph_opt.table_files.low_precision import low_precision_rows, low_precision_shape
+from graph_opt.table_files.low_precision_names import LOW_PRECISION
 from graph_opt.table_files.row_blocks import blocks_of
 
 Array = np.ndarray
@@ -164,15 +166,25 @@ def write_mapped_rows(path: str, head: TableHead, numbers: Array, blocks: Iterab
     _write(path, head, _SOME, len(numbers), parts)
 
 
-def stored_shape(shape: Tuple[int, ...], dtype: Any) -> Tuple[int, ...]:
-    """Shape of a variable as a file of this dtype has it."""
-    del dtype
-    return shape
+def stored_shape(shape: Tuple[int, ...], of: Any, dtype: Any) -> Tuple[int, ...]:
+    """Shape of a variable of one dtype as a file of another has it."""
+    return low_precision_shape(shape, dtype) if is_lowered(of, dtype) else tuple(shape)
 
 
 def stored_rows(rows: Array, dtype: Any) -> Array:
-    """Rows of a variable as a file of this dtype has them."""
+    """Rows of a variable as a file of this dtype has them.
+
+    Raises:
+      NotFinite: A number is not, in this dtype.
+    """
+    if is_lowered(tf.as_dtype(rows.dtype), dtype):
+        return low_precision_rows(rows, dtype)
     return np.ascontiguousarray(rows, dtype.as_numpy_dtype)
+
+
+def is_lowered(of: Any, dtype: Any) -> bool:
+    """Whether a variable of one dtype is in low precision in a file of another."""
+    return bool(of == tf.float32 and dtype.name in LOW_PRECISION)
 
 
 def _write(path: str, head: TableHead, kind: int, count: int, parts: Iterable[memoryview]) -> None:

@@ -13,7 +13,8 @@ import pytest
 
 from graph_opt.compat import tf
 from graph_opt.ops.group_embedding import GroupAttributes, GroupIds, group_embedding_lookup
-from graph_opt.table_files.low_precision import LOW_PRECISION, float_rows, low_precision_rows
+from graph_opt.table_files.low_precision import float_rows, low_precision_rows
+from graph_opt.table_files.low_precision_names import LOW_PRECISION
 from tests.embedding.lookup_groups import IdBags, in_session, random_bags
 from tests.plain_sessions import plain_session
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from graph_opt.compat import tf
-from graph_opt.table_files.low_precision import float_rows, low_precision_rows, stored_shape
+from graph_opt.table_files.low_precision import NotFinite, float_rows, low_precision_rows, low_precision_shape
 
 SHAPES = [(64, 16), (1, 1), (3, 7), (5, 2, 3), (9,), (0, 4)]
 
@@ -25,7 +25,7 @@ def random_rows(shape: Tuple[int, ...]) -> np.ndarray:
 def test_int8_is_at_most_half_a_scale_away(shape: Tuple[int, ...]) -> None:
     rows = random_rows(shape)
     stored = low_precision_rows(rows, tf.int8)
-    assert stored.dtype == np.int8 and stored.shape == stored_shape(shape, tf.int8)
+    assert stored.dtype == np.int8 and stored.shape == low_precision_shape(shape, tf.int8)
     flat = rows.reshape(len(rows), -1).astype(np.float64)
     scales = np.abs(flat).max(axis=1, initial=0, keepdims=True) / 127
     apart = np.abs(float_rows(stored, shape).reshape(flat.shape) - flat)
@@ -62,5 +62,5 @@ def test_others_are_what_tensorflow_casts_to(dtype: tf.DType) -> None:
 def test_what_is_not_finite_is_refused(dtype: str, number: float) -> None:
     rows = np.ones([4, 3], np.float32)
     rows[2, 1] = number
-    with pytest.raises(ValueError, match="in row 2 is not finite in " + dtype):
+    with pytest.raises(NotFinite, match="in row 2 is not finite in " + dtype):
         low_precision_rows(rows, tf.as_dtype(dtype))
