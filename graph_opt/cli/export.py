@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from graph_opt.cli.config_arguments import checked_config
 from graph_opt.cli.check_served import predictions_text
+from graph_opt.cli.config_arguments import checked_config
 from graph_opt.cli.graph_input import tags_of
 from graph_opt.cli.messages import warn
 from graph_opt.cli.progress import Progress

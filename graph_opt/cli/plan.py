@@ -73,7 +73,7 @@ def _title(name: str, shaped: ShapedFile) -> str:
 
 
 def _planned(shaped: ShapedFile, fetches: Tuple[str, ...]) -> PlannedGraph:
-    """The graph and what passes make of it; of an export, its graphs without and with fused lookups.
+    """The graph and what passes make of it; of an export, both of its graphs.
 
     A request fetches the outputs of a signature.
     """

@@ -139,9 +139,7 @@ class _Wanted(NamedTuple):
     preferred: str
 
 
-def _read(
-    name: str, wanted: _Wanted, limits: Limits, progress: Optional[Progress]
-) -> GraphFile:
+def _read(name: str, wanted: _Wanted, limits: Limits, progress: Optional[Progress]) -> GraphFile:
     try:
         with opened(name, progress) as file:
             if _is_text(file.head):

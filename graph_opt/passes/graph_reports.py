@@ -46,8 +46,8 @@ from graph_opt.reporting.outcomes import (
 )
 from graph_opt.reporting.report import Report
 from graph_opt.rules import find_lookups
-from graph_opt.rules.lookup import Lookup, name_of_combiner
 from graph_opt.rules.looked_up_tables import FILE, VARIABLE, LookedUpShard, looked_up_shards
+from graph_opt.rules.lookup import Lookup, name_of_combiner
 from graph_opt.rules.op_names import GROUP_LOOKUPS, VARIABLES
 
 _GRADIENTS = ("GroupEmbeddingGrad",)

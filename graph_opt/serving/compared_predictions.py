@@ -41,7 +41,7 @@ class ComparedOutput(NamedTuple):
       mean_apart: The mean difference in absolute numbers.
       table_dtype: In which dtype the fused graph has tables of float32; empty: in none.
       beyond_tables: The largest difference, as `difference` is, from the graph in TensorFlow's own
-        ops if its tables have the values that the fused graph has: what comes from them is not in it.
+        ops if its tables have the values of the fused graph's: what these change is not in it.
     """
 
     signature: str

@@ -1,4 +1,4 @@
-"""Tables of low precision in a served graph: which can be, and how far they are from what they were."""
+"""Tables of low precision in a served graph: which can be, and how far off they are."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def mapped_from_files(
     Args:
       meta_graph: A MetaGraphDef with fused lookups, which is changed.
       folder: The SavedModel.
-      table_dtype: float16, bfloat16 or int8, for tables that lookups alone read; empty: as they are.
+      table_dtype: float16, bfloat16 or int8, for tables that lookups alone read; else empty.
       only_these: Whether only tables of this dtype are read from files.
 
     Returns:

@@ -224,6 +224,7 @@ class _Mapping:
             node.input[slot] = self._constant("{}/{}".format(node.name, what), some)
         dtypes = list(node.attr["dtypes"].list.type)
         node.attr["dtypes"].list.type[:] = [dtypes[place] for place in places]
+        node.attr.pop("_output_shapes", None)  # They are of the tensors that it restored before.
 
     def _open(self) -> None:
         """Opens the files with the init op."""

@@ -1,12 +1,13 @@
 """Rows of tables in low precision, as served tables have them.
 
 float16 and bfloat16 are rounded to nearest, ties to even. int8 is symmetric, with a scale for each
-row: element x of a row whose largest magnitude is m is stored as x / scale, rounded to nearest, ties
-to even, where scale = m / 127 in float32; it stands for that number times the scale. A stored row is
-[scale as float32, little endian][width x int8], so that a lookup reads it in one go, as in FBGEMM's
-fused row-wise quantization (Khudia et al., "FBGEMM: Enabling High-Performance Low-Precision Deep
-Learning Inference", 2021), which has uint8 and a bias. Rows of zeros have the scale 0, and so do
-those whose scale would be no normal float32: threads of TensorFlow read such numbers as 0.
+row: element x of a row whose largest magnitude is m is stored as x / scale, rounded to nearest,
+ties to even, where scale = m / 127 in float32; it stands for that number times the scale. A stored
+row is [scale as float32, little endian][width x int8], so that a lookup reads it in one go, as in
+FBGEMM's fused row-wise quantization (Khudia et al., "FBGEMM: Enabling High-Performance
+Low-Precision Deep Learning Inference", 2021), which has uint8 and a bias. Rows of zeros have the
+scale 0, and so do those whose scale would be no normal float32: threads of TensorFlow read such
+numbers as 0.
 """
 
 from __future__ import annotations
@@ -70,7 +71,8 @@ def low_precision_rows(values: np.ndarray, dtype: Any) -> np.ndarray:
     """
     to = tf.as_dtype(dtype)
     if to == tf.int8:
-        return _scaled_bytes(values.reshape(len(values), -1).astype(np.float32, copy=False))
+        flat = values.reshape(len(values), int(np.prod(values.shape[1:], dtype=np.int64)))
+        return _scaled_bytes(flat.astype(np.float32, copy=False))
     with np.errstate(over="ignore"):
         stored = values.astype(to.as_numpy_dtype)
     _require_finite(values, stored.astype(np.float32), to)

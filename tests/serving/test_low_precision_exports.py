@@ -260,9 +260,8 @@ def test_updates_have_the_dtype_of_the_export(tmp_path: Path) -> None:
     np.testing.assert_array_equal(after[1], before[1])
     np.testing.assert_allclose(after[0], before[0] * 3, rtol=1e-6)
     # What was exported is compared, whatever servers start from.
-    assert all(
-        each.beyond_tables == 0.0 for each in compare_predictions(str(tmp_path / "served"), [request])
-    )
+    compared = compare_predictions(str(tmp_path / "served"), [request])
+    assert all(each.beyond_tables == 0.0 for each in compared)
 
 
 def test_differences_are_printed_at_export_and_by_check(

@@ -8,7 +8,12 @@ import numpy as np
 import pytest
 
 from graph_opt.compat import tf
-from graph_opt.table_files.low_precision import NotFinite, float_rows, low_precision_rows, low_precision_shape
+from graph_opt.table_files.low_precision import (
+    NotFinite,
+    float_rows,
+    low_precision_rows,
+    low_precision_shape,
+)
 
 SHAPES = [(64, 16), (1, 1), (3, 7), (5, 2, 3), (9,), (0, 4)]
 
