@@ -278,8 +278,8 @@ def test_differences_are_printed_at_export_and_by_check(
     assert main([*command, served, "--requests", requests]) == 0
     exported_lines = capsys.readouterr().out.splitlines()
     report = tmp_path / "result.json"
-    check = ["check", "--requests", requests, served]
-    assert main([*check, "--json", str(report)]) == 0
+    check = ["check", "--requests", requests]
+    assert main([*check, "--json", str(report), served]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("3 requests compared: tables of int8 change predictions by up to ")
     assert lines[0].endswith("TensorFlow's own ops predict the same: equal to the bit")
@@ -287,5 +287,5 @@ def test_differences_are_printed_at_export_and_by_check(
     assert "mean difference" in lines[1] and " % (0.0" in lines[2]
     outputs = validated(report.read_text("utf-8"))["outputs"]
     assert all(one["table_dtype"] == "int8" and one["beyond_tables"] == 0.0 for one in outputs)
-    assert main([*check, "--tolerance", "0.1"]) == 0
-    assert main([*check, "--tolerance", "1e-6"]) == 1
+    assert main([*check, "--tolerance", "0.1", served]) == 0
+    assert main([*check, "--tolerance", "1e-6", served]) == 1
