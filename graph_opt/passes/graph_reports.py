@@ -54,6 +54,7 @@ _GRADIENTS = ("GroupEmbeddingGrad",)
 FUSED_OPS = frozenset((*FUSED_LOOKUPS, *_GRADIENTS, *FUSED_UPDATES))
 """The ops that do the work of several lookups, gradients or updates."""
 _SOURCES = {VARIABLE: "variables/", FILE: "table files"}
+_KEPT = "{} nodes are kept for their names: others do their work"
 _NOTHING_ASKED = "neither {} is set".format(" nor ".join(SWITCHES))
 
 
@@ -103,7 +104,7 @@ def report_of_rewritten(graph_def: Any) -> Report:
         lookups=tuple(_placed(lookup, stages) for lookup in lookups),
         refusals=tuple(refusal.to_dict() for refusal in search.refusals),
         stages=tuple(stage.report for stage in stages),
-        warnings=("{} nodes are kept for their names: others do their work".format(len(idle)),),
+        warnings=(_KEPT.format(len(idle)),) if idle else (),
         fused_lookups=tuple(_fused(view, idle)),
         served=() if stages or view.of_op(*FUSED_UPDATES) else tuple(_served(view)),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Iterator, Optional, Sequence, Tuple
+from typing import Any, Iterator, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -65,7 +65,7 @@ class VariableRows:
             yield self.rows(first, count)
 
 
-def as_stored(values: Array, head: TableHead, numbers: Sequence[int]) -> Array:
+def as_stored(values: Array, head: TableHead, numbers: Any) -> Array:
     """Rows of a variable as the file has them.
 
     Args:

@@ -132,8 +132,8 @@ void SixteenBitRowsAreRoundedOnce(const RowKernels& kernels) {
     std::vector<uint16_t> pooled(dim);
     std::vector<const void*> rows(3, row.data());
     const int64_t offsets[] = {0, 3};
-    PoolBlock block{rows.data(),    offsets,       1,  nullptr, dim, type,
-                    Combiner::kSum, pooled.data(), dim,  type};
+    PoolBlock block{rows.data(),    offsets,       1,   nullptr, dim, type,
+                    Combiner::kSum, pooled.data(), dim, type};
     kernels.pool(block);
     for (uint16_t value : pooled) CHECK(value == (type == RowType::kHalf ? 0x4200 : 0x4040));
   }

@@ -21,8 +21,8 @@ int FirstIds(InferenceContext* c) {
   return c->GetAttr("num_shards", &num_shards).ok() ? num_shards : 0;
 }
 
-// The shape of a shard: of the tensor, or of the variable that the handle refers to. `dtype` is that
-// of the tensors; it becomes the variable's.
+// The shape of a shard: of the tensor, or of the variable that the handle refers to. `dtype` is
+// that of the tensors; it becomes the variable's.
 ShapeHandle ShardShape(InferenceContext* c, int input, tensorflow::DataType* dtype) {
   const auto* handle = c->input_handle_shapes_and_types(input);
   if (handle != nullptr && !handle->empty()) {

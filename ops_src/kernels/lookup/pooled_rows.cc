@@ -71,7 +71,8 @@ Status AllocatePooled(OpKernelContext* ctx, const GroupAttrs& attrs, const Group
     if (wanted != dtype && wanted != tensorflow::DT_FLOAT) {
       return errors::InvalidArgument(op, ": table '", attrs.table_names[lookup.table], "' is of ",
                                      tensorflow::DataTypeString(dtype), ", pooled_dtypes says ",
-                                     tensorflow::DataTypeString(wanted), "; need the same, or float");
+                                     tensorflow::DataTypeString(wanted),
+                                     "; need the same, or float");
     }
     TF_RETURN_IF_ERROR(RowTypeOf(wanted, &lookup.pooled_type));
     TF_RETURN_IF_ERROR(CheckWidth(op, attrs, i, dims[lookup.table]));
