@@ -55,8 +55,9 @@ def add_export(commands: Any) -> None:
         "--table-dtype",
         choices=LOW_PRECISION,
         default="",
-        help="store the tables that only fused lookups read in this dtype, in files that servers "
-        "on a machine share in memory: int8 with a scale for each row",
+        metavar="DTYPE",
+        help="store the tables that only fused lookups read as float16, bfloat16, or int8 with a "
+        "scale for each row, in files that servers on a machine share in memory",
     )
     command.add_argument(
         "--requests",

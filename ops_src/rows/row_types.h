@@ -9,9 +9,8 @@ namespace graph_opt {
 
 // What a table's rows are made of. Sums are kept in float whatever the type.
 //
-//   kScaledBytes   a row is [float scale, dim bytes] without padding, so that one read fetches all
-//   of
-//                  it; element i is bytes[i] * scale, rounded to float. Such rows are only read.
+//   kScaledBytes   a row is [float scale, dim bytes] without padding, so that one read fetches it;
+//                  element i is bytes[i] * scale, rounded to float. Such rows are only read.
 //
 // The layout is that of FBGEMM's fused row-wise quantization, without its bias.
 enum class RowType { kFloat, kHalf, kBfloat16, kScaledBytes };
