@@ -95,6 +95,8 @@ class MappedTable:
             raise ValueError("{} is no table file, or its first page is damaged".format(path))
         if version != _VERSION:
             raise ValueError("{} has version {} of the format".format(path, version))
+        if rank > _MOST_DIMENSIONS:
+            raise ValueError("{} is damaged: it has {} dimensions".format(path, rank))
         name = page[_FIELDS.size : _FIELDS.size + name_bytes].decode("utf-8", "replace")
         self.has_all_rows = kind == _ALL
         self.head = TableHead(name, _dtype(path, dtype), tuple(fields[5 : 5 + rank]))
@@ -227,7 +229,7 @@ def _dtype(path: str, number: int) -> Any:
         dtype = tf.as_dtype(number)
     except TypeError:
         raise ValueError("{} has numbers of no type".format(path)) from None
-    if not dtype.size:
+    if not dtype.size or dtype.is_quantized:
         raise ValueError("{} has {}, which are no numbers".format(path, dtype.name))
     return dtype
 
