@@ -104,8 +104,8 @@ def export_fused(
 
     Raises:
       tf.errors.AlreadyExistsError: There is something at `output`.
-      tf.errors.FailedPreconditionError: No lookup could be fused, or no table mapped: the message says
-        why. Nothing is written.
+      tf.errors.FailedPreconditionError: No lookup could be fused, or no table mapped: the message
+        says why. Nothing is written.
       tf.errors.InvalidArgumentError: The model, a tag or a tensor's name is wrong.
       tf.errors.NotFoundError: There is no such model.
       ImportError: The library is missing.

@@ -1,4 +1,4 @@
-"""Files with tables as processes that serve map them into memory: a page that tells what, then the rows.
+"""Tables as servers map them into memory: a page that tells what the file has, then the rows.
 
     0     magic, version, kind (0: all rows, 1: some), dtype as TensorFlow's number, rank
     24    8 sizes of dimensions, unused ones 0

@@ -1,4 +1,6 @@
 // Files in memory: shared, written by one mapping alone, read ahead, and missing.
+#include "pages/mapped_file.h"
+
 #include <unistd.h>
 
 #include <cstdio>
@@ -10,7 +12,6 @@
 #include <vector>
 
 #include "functors_testing.h"
-#include "pages/mapped_file.h"
 
 namespace graph_opt {
 namespace {

@@ -1,8 +1,8 @@
 """Memory of one server and of two, of a DLRM: with variables, and with tables mapped from files.
 
-    memory_mb               of all processes: pages that both have in memory count once
-    tables_mb               of the mapped tables alone
-    tables_two_over_one     the same of two processes, as a part of that of one
+memory_mb               of all processes: pages that both have in memory count once
+tables_mb               of the mapped tables alone
+tables_two_over_one     the same of two processes, as a part of that of one
 """
 
 from __future__ import annotations
