@@ -261,9 +261,7 @@ class _Mapping:
 def _forget(node: Any, removed: Iterable[str]) -> None:
     """Has a node neither wait for what is gone nor be where it was."""
     gone = set(removed)
-    inputs = [
-        text for text in node.input if not (text.startswith("^") and text[1:] in gone)
-    ]
+    inputs = [text for text in node.input if not (text.startswith("^") and text[1:] in gone)]
     if len(inputs) < len(node.input):
         node.input[:] = inputs
     if "_class" in node.attr:

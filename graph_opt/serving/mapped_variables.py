@@ -1,8 +1,8 @@
-"""Which variables of a served graph can be read from files instead: those that requests only read."""
+"""Which variables of a served graph files can stand for: those that requests only read."""
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple, Union
+from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple, Union
 
 from graph_opt.compat import tf
 from graph_opt.compat.op_definitions import takes_reference
@@ -175,5 +175,3 @@ def describe(variables: Sequence[MappedVariable], others: Dict[str, str]) -> Lis
 def describe_others(others: Dict[str, str]) -> List[str]:
     """Which variables are not mapped, and why, a line each."""
     return ["{} stays a variable: {}".format(name, why) for name, why in others.items()]
-
-

@@ -1,6 +1,6 @@
 """Where an export and its updates have the files of tables.
 
-    SERVED/assets/graph_opt_tables.txt       lists the files of the export, in assets/graph_opt_tables
+    SERVED/assets/graph_opt_tables.txt       lists the files in SERVED/assets/graph_opt_tables
     SERVED/updates/3/graph_opt_tables.txt    lists those of an update
     SERVED/updates/newest                    names the update that servers start from
 

@@ -1,7 +1,8 @@
 """Writes updates of an export's tables, for servers that go on while they get them.
 
-An update is made of what differs from the export: whole tables, or rows of tables of which few pages
-differ. A server maps such a table from the exported file, and writes the rows into pages of its own.
+An update is made of what differs from the export: whole tables, or rows of tables of which few
+pages differ. A server maps such a table from the exported file, and writes the rows into pages of
+its own.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from graph_opt.table_files.row_blocks import blocks_of
 
 _PAGE = 4096
 _MOST_PAGES = 0.25
-"""With more pages that differ, a file that processes share takes less memory than pages of theirs."""
+"""With more that differ, a file that processes share takes less memory than pages of each."""
 _NAMED = 5
 
 
@@ -111,7 +112,7 @@ def update_served(
 
     Example:
       >>> print(graph_opt.update_served("served/1", ["model/model.ckpt-2000"]))
-      served/1/updates/1: 3 tables replaced, 1,024 rows of 23 tables patched, 0 as exported; 2.1 MB
+      served/1/updates/1: 3 tables replaced, 1024 rows of 23 tables patched, 0 as exported; 2.1 MiB
       servers that run: send this path to the signature update_tables
       servers that start: start from it
     """
@@ -174,6 +175,7 @@ class _Update:
         if rows is None or not rows.is_there:
             self.missing.append(head.name)
             return
+        exported.check()
         different = _different_rows(exported, rows)
         if not len(different):
             self.unchanged.append(head.name)

@@ -142,7 +142,9 @@ class UpdatedRows:
 def _changed_rows(checkpoint: CheckpointRows, name: str, head: TableHead) -> Tuple[Array, Array]:
     for tensor in (name + _KEYS, name + _VALUES):
         if tensor not in checkpoint.tensors:
-            raise ValueError("{} has {!r} and no {!r}".format(checkpoint.prefix, name + _KEYS, tensor))
+            raise ValueError(
+                "{} has {!r} and no {!r}".format(checkpoint.prefix, name + _KEYS, tensor)
+            )
         checkpoint.check(tensor)
     count = checkpoint.tensors[name + _KEYS].shape[0]
     keys = checkpoint.rows(name + _KEYS, 0, count).astype(np.int64)
@@ -167,7 +169,5 @@ def _shape_error(
         None,
         None,
         "{}: {!r} has shape {}, and the exported {!r} has {}: give a checkpoint of the model that "
-        "was exported".format(
-            checkpoint.prefix, tensor, list(shape), head.name, list(head.shape)
-        ),
+        "was exported".format(checkpoint.prefix, tensor, list(shape), head.name, list(head.shape)),
     )

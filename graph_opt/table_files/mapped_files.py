@@ -1,4 +1,4 @@
-"""Files with tables as processes that serve map them into memory: a page that tells what, then the rows.
+"""Tables as servers map them into memory: a page that tells what the file has, then the rows.
 
     0     magic, version, kind (0: all rows, 1: some), dtype as TensorFlow's number, rank
     24    8 sizes of dimensions, unused ones 0
@@ -97,6 +97,8 @@ class MappedTable:
             raise ValueError("{} is no table file, or its first page is damaged".format(path))
         if version != _VERSION:
             raise ValueError("{} has version {} of the format".format(path, version))
+        if rank > _MOST_DIMENSIONS:
+            raise ValueError("{} is damaged: it has {} dimensions".format(path, rank))
         name = page[_FIELDS.size : _FIELDS.size + name_bytes].decode("utf-8", "replace")
         self.has_all_rows = kind == _ALL
         self.head = TableHead(name, _dtype(path, dtype), tuple(fields[5 : 5 + rank]))
@@ -239,7 +241,7 @@ def _dtype(path: str, number: int) -> Any:
         dtype = tf.as_dtype(number)
     except TypeError:
         raise ValueError("{} has numbers of no type".format(path)) from None
-    if not dtype.size:
+    if not dtype.size or dtype.is_quantized:
         raise ValueError("{} has {}, which are no numbers".format(path, dtype.name))
     return dtype
 

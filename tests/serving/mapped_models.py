@@ -1,4 +1,4 @@
-"""Models whose exports have mapped tables, with checkpoints of later values, and servers of them."""
+"""Exports with mapped tables, checkpoints of later values, and servers of them."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ def two_tables(
 ) -> Model:
     """Two tables and a dense layer; the ids of the second lookup come of the first one's rows.
 
-    The outputs are what was looked up, and sums of the layer's columns. With `fill`, what was looked
-    up is one number. Variables begin as `initial`, or at random.
+    The outputs are what was looked up, and sums of the layer's columns. With `fill`, what was
+    looked up is one number. Variables begin as `initial`, or at random.
     """
     ids = tf.placeholder(tf.int64, [None], "ids")
     kwargs = {"use_resource": use_resource, "dtype": tf.float32}

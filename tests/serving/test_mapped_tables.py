@@ -65,9 +65,7 @@ def test_variables_stay_if_requests_need_more_than_their_values(tmp_path: Path) 
         return made._replace(outputs={**made.outputs, "number": row})
 
     exported = export(model, tmp_path)
-    assert exported.lines[1:] == [
-        "first stays a variable: number (ResourceGatherNd) reads it, too"
-    ]
+    assert exported.lines[1:] == ["first stays a variable: number (ResourceGatherNd) reads it, too"]
     with Loaded(exported) as loaded:
         assert_predicts(loaded, exported, 0)
 
@@ -197,7 +195,7 @@ def _resealed(at: int, number: int) -> Callable[[bytes], bytes]:
         (_text, tf.errors.DataLossError, r"is no table file"),
         (None, tf.errors.NotFoundError, r"cannot be opened: No such file"),
         (_resealed(8, 2), tf.errors.InvalidArgumentError, r"has version 2 of the format"),
-        (_resealed(16, 19), tf.errors.InvalidArgumentError, r"'first' has shape \[64,4\] and type "),
+        (_resealed(16, 19), tf.errors.InvalidArgumentError, r"'first' has shape \[64,4\] and "),
         (_resealed(24, 32), tf.errors.InvalidArgumentError, r"\[32,4\].*needs \[64,4\] and float"),
         (_resealed(104, 9), tf.errors.DataLossError, r"'first' has 1024 bytes for 9 rows"),
     ],

@@ -149,45 +149,46 @@ def export_rows(exported: Exported) -> np.ndarray:
 def test_each_of_many_requests_sees_one_version(is_patched: bool, tmp_path: Path) -> None:
     """Tables consist of the number of their version, and requests look up in several groups."""
     make = functools.partial(two_tables, rows=4096, width=16, initial=1.0)
-
-    def change(number: float) -> Any:
-        def both(session: Any) -> None:
-            if not is_patched:
-                fill(number)(session)
-            for variable in ("first", "second", "kernel"):
-                set_rows(variable, range(200 if variable != "kernel" else 16), number)(session)
-
-        return both
-
-    numbers = [float(number) for number in range(2, 6)]
-    exported = export(make, tmp_path, *map(change, numbers))
+    changes = [functools.partial(_number, is_patched, float(number)) for number in range(2, 6)]
+    exported = export(make, tmp_path, *changes)
     updates = [update(exported, checkpoint) for checkpoint in exported.checkpoints]
     assert all(("first" in one.patched) is is_patched for one in updates)
-    seen: List[Dict[str, set]] = []
-    stop = threading.Event()
-    (exported.folder / "updates" / "newest").unlink()
     with Loaded(exported) as loaded:
-        loaded.update(updates[0].folder)
-
-        def ask() -> None:
-            request = {"ids": np.arange(64)}
-            while not stop.is_set():
-                found = loaded.predict(request)
-                seen.append({name: set(np.unique(values)) for name, values in found.items()})
-
-        threads = [threading.Thread(target=ask) for _ in range(3)]
-        for thread in threads:
-            thread.start()
-        for turn in range(40):
-            loaded.update(updates[turn % len(updates)].folder)
-        stop.set()
-        for thread in threads:
-            thread.join()
-        assert loaded.update("") == 42
+        seen = _seen_during(loaded, [updates[turn % len(updates)].folder for turn in range(40)])
+        assert loaded.update("") == 41
     assert len({min(each["first"]) for each in seen}) > 1
     for each in seen:
         (number,) = each["first"]
         assert each["kernel"] == {16 * number} and each["second"] == {number}
+
+
+def _number(is_patched: bool, number: float, session: Any) -> None:
+    """Has what requests look up consist of a number: all rows of tables, or the first ones."""
+    if not is_patched:
+        fill(number)(session)
+    for variable, rows in (("first", 200), ("second", 200), ("kernel", 16)):
+        set_rows(variable, range(rows), number)(session)
+
+
+def _seen_during(loaded: Loaded, updates: List[str]) -> List[Dict[str, set]]:
+    """The different numbers in each output, of requests that run meanwhile."""
+    seen: List[Dict[str, set]] = []
+    stop = threading.Event()
+
+    def ask() -> None:
+        while not stop.is_set():
+            found = loaded.predict({"ids": np.arange(64)})
+            seen.append({name: set(np.unique(values)) for name, values in found.items()})
+
+    threads = [threading.Thread(target=ask) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for folder in updates:
+        loaded.update(folder)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    return seen
 
 
 def test_an_old_version_is_unmapped_when_its_last_request_ends(tmp_path: Path) -> None:
@@ -242,7 +243,9 @@ def test_servers_get_updates(tmp_path: Path) -> None:
     exported = export(two_tables, tmp_path, fill(2.0))
     written = update(exported, exported.checkpoints[0], output=str(tmp_path / "update"))
     with Server(exported) as server:
-        with pytest.raises(AssertionError, match="(?s)NotFoundError.*nowhere/graph_opt_tables.txt"):
+        with pytest.raises(
+            AssertionError, match=r"(?s)NotFoundError.*nowhere/graph_opt_tables\.txt"
+        ):
             server.call("update_tables", {"path": str(tmp_path / "nowhere")})
         for number, path in enumerate(["", written.folder]):
             assert server.call("update_tables", {"path": path})["version"] == 1 + number
@@ -284,7 +287,9 @@ def test_wrong_checkpoints_are_told(tmp_path: Path) -> None:
     exported = export(two_tables, tmp_path, lambda session: None)
 
     def refused(error: Any, message: str, **tensors: np.ndarray) -> None:
-        increment = _increment(tmp_path, {name.replace("0", "-"): tensors[name] for name in tensors})
+        increment = _increment(
+            tmp_path, {name.replace("0", "-"): tensors[name] for name in tensors}
+        )
         with pytest.raises(error, match=message):
             update(exported, increment)
 

@@ -128,8 +128,9 @@ void ServedTables::Serve(std::shared_ptr<TablesVersion> made) {
 Status ServedTables::ReadList(const std::string& path, List* list) const {
   std::ifstream opened(path);
   if (!opened.is_open()) {
-    return errors::NotFound(path, ": there is no such file; give the folder of an update that "
-                                  "graph-opt update wrote");
+    return errors::NotFound(path,
+                            ": there is no such file; give the folder of an update that "
+                            "graph-opt update wrote");
   }
   std::string line;
   const std::string head = kListHead;

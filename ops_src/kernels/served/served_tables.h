@@ -34,9 +34,9 @@ class ServedTables : public tensorflow::ResourceBase {
   // 1. `list_file` lists those of the export.
   tensorflow::Status Open(const std::string& list_file, const std::vector<ServedTable>& tables);
 
-  // From now on, requests get the tables of an update; those that it lacks are as exported. A folder
-  // of the export itself takes updates back; an empty name changes nothing. Gives the number of the
-  // version.
+  // From now on, requests get the tables of an update; those that it lacks are as exported. A
+  // folder of the export itself takes updates back; an empty name changes nothing. Gives the number
+  // of the version.
   tensorflow::Status Update(const std::string& folder, int64_t* number);
 
   // Null before Open.

@@ -113,11 +113,11 @@ class ServedTablesKernel : public OpKernel {
     OP_REQUIRES_OK(ctx, FindOrMake(ctx, tables_, &tables));
     const std::shared_ptr<const TablesVersion> version = tables->Current();
     OP_REQUIRES(ctx,
-                version != nullptr &&
-                    static_cast<int>(version->tables.size()) == num_outputs(),
+                version != nullptr && static_cast<int>(version->tables.size()) == num_outputs(),
                 errors::FailedPrecondition(
-                    name(), ": the tables have not been opened: load the SavedModel by TensorFlow's "
-                            "loader, which runs its init op"));
+                    name(),
+                    ": the tables have not been opened: load the SavedModel by TensorFlow's "
+                    "loader, which runs its init op"));
     for (int i = 0; i < num_outputs(); ++i) ctx->set_output(i, version->tables[i].tensor);
   }
 

@@ -133,8 +133,8 @@ Status TableFile::Check(const MappedFile& mapped, const ServedTable& table) cons
         ": give a file of the same export");
   }
   const int64_t row_bytes = table.num_rows() == 0 ? 0 : table.bytes() / table.num_rows();
-  const bool is_possible = has_all_rows ? num_rows == table.num_rows()
-                                        : num_rows >= 0 && num_rows <= table.num_rows();
+  const bool is_possible =
+      has_all_rows ? num_rows == table.num_rows() : num_rows >= 0 && num_rows <= table.num_rows();
   int64_t needed = table.bytes();
   if (!has_all_rows && is_possible) needed = NumberBytes(num_rows) + num_rows * row_bytes;
   if (is_possible && bytes == needed) return Status();

@@ -4,6 +4,7 @@
     xla        the same, compiled by XLA where it can
     session    the same graph in graph_opt.Session, with fuse_inference
     exported   the graph that graph_opt.export_fused wrote, in TensorFlow's session
+    mapped     the same with its tables in mapped files, of which memory alone is measured
     repeated   the same, with what is the same in all rows computed once, where a model says so
     int8       exported with tables of int8, and likewise float16, where a model says so
 
@@ -36,6 +37,7 @@ import tensorflow.compat.v1 as tf
 from tools.bench.adam.traffic import MemoryCopy
 from tools.bench.process_outcome import PartFailed, nothing_of, outcome_of_process, with_figures
 from tools.bench.records import Goal, Outcome, Record, from_runs
+from tools.bench.serving import memory
 from tools.bench.serving.models import FULL, MODELS, QUICK, Arrays, Model, Served, export
 from tools.bench.turns import in_turns, ratios, seconds_per_call
 
@@ -75,6 +77,10 @@ def run(quick: bool = False) -> Outcome:
             outcome += outcome_of_process(measure, [name, quick], LIMIT_SECONDS)
         except PartFailed as error:
             outcome += nothing_of((name, "exported", {}), ["p50_over_stock"], error)
+    try:
+        outcome += outcome_of_process(memory.measure, [quick], LIMIT_SECONDS)
+    except PartFailed as error:
+        outcome += nothing_of((memory.MODEL, "mapped", {}), ["tables_two_over_one"], error)
     return with_figures(outcome)
 
 
