@@ -92,6 +92,7 @@ if TYPE_CHECKING:
     from graph_opt.runtime.table_metrics import table_metrics
     from graph_opt.runtime.trace import trace_of as step_trace
     from graph_opt.serving.fused_export import export_fused
+    from graph_opt.serving.table_updates import update_served
     from graph_opt.session.graph_page import graph_report
     from graph_opt.session.graph_records import report_of as report
     from graph_opt.session.installation import install, uninstall
@@ -176,6 +177,7 @@ __all__ = [
     "table_metrics",
     "train",
     "uninstall",
+    "update_served",
 ]
 
 # Importing TensorFlow takes seconds. Names are loaded on first use, so that the command line can
@@ -255,6 +257,7 @@ _MODULES = {
     "table_metrics": "graph_opt.runtime.table_metrics",
     "train": "graph_opt.train:",
     "uninstall": "graph_opt.session.installation",
+    "update_served": "graph_opt.serving.table_updates",
 }
 
 

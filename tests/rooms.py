@@ -11,7 +11,7 @@ MAY_IMPORT: Dict[str, FrozenSet[str]] = {
     "config": frozenset({"ops.stage_spec"}),
     "ops": frozenset({"launch.other_checkouts", "launch.op_libraries"}),
     "graph": frozenset(),
-    "rules": frozenset({"graph", "ops.optimizers"}),
+    "rules": frozenset({"graph", "ops.optimizers", "table_files.low_precision_names"}),
     "reporting": frozenset(),
     "passes": frozenset(
         {"rules", "graph", "config", "reporting", "ops.stage_nodes", "ops.stage_spec"}
@@ -32,6 +32,7 @@ MAY_IMPORT: Dict[str, FrozenSet[str]] = {
             "reporting",
             "ops.library",
             "rules.parsed_examples",
+            "table_files",
         }
     ),
     "report_page": frozenset(
@@ -52,6 +53,7 @@ MAY_IMPORT: Dict[str, FrozenSet[str]] = {
     "cli": frozenset(
         {"session", "inspect", "passes", "config", "reporting", "sharding.store", "conversion"}
         | {"table_files.format", "table_files.layouts", "table_files.tables"}
+        | {"table_files.low_precision_names"}
         | {"graph.collection", "graph.shared_views"}
         | {"launch", "checking", "report_page", "cost", "serving"}
         | {"ops.library", "ops.instruction_set"}

@@ -7,7 +7,7 @@ from typing import Any
 
 from graph_opt.cli.completion import add_completion
 from graph_opt.cli.convert_arguments import add_convert
-from graph_opt.cli.export_arguments import add_export
+from graph_opt.cli.export_arguments import add_export, add_update
 from graph_opt.cli.graph_arguments import add_inspect, add_rewrite
 from graph_opt.cli.parser import Parser, Program
 from graph_opt.cli.plan_arguments import add_plan
@@ -44,6 +44,7 @@ def parser() -> Program:
         add_inspect,
         add_plan,
         add_export,
+        add_update,
         add_convert,
         add_completion,
     ):

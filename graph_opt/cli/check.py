@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import re
 import signal
 import sys
@@ -27,6 +28,12 @@ from graph_opt.cli.script_command import given_script
 _VERDICT = re.compile("^verdict: .*", re.MULTILINE)
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _RANKS_AND_SERVERS = "-np is for ranks of Horovod, and --ps for servers: say one of them"
+_ONLY_OF_REQUESTS = "--tolerance is for predictions: say --requests FILE, too"
+_SAVED_MODEL = "saved_model.pb"
+_NO_SCRIPT = (
+    "{}: is a SavedModel, not a script: say --requests FILE to compare what its graphs predict, if "
+    "graph-opt export wrote it"
+)
 _ONLY_ON_SERVERS = "--workers and --no-chief tell of a cluster: say --ps N, too"
 
 
@@ -80,6 +87,10 @@ def _refuse_unlike(options: argparse.Namespace) -> None:
         raise WrongInput(_RANKS_AND_SERVERS)
     if not options.servers and (options.workers > 1 or not options.has_chief):
         raise WrongInput(_ONLY_ON_SERVERS)
+    if options.tolerance is not None:
+        raise WrongInput(_ONLY_OF_REQUESTS)
+    if options.module is None and os.path.exists(os.path.join(options.script[0], _SAVED_MODEL)):
+        raise WrongInput(_NO_SCRIPT.format(options.script[0]))
 
 
 def _print(result: CheckResult, json_file: Optional[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from typing import Any, Dict, List
 
 from graph_opt.cli.exit_codes import DIFFERENT
@@ -29,27 +30,70 @@ def handle(options: argparse.Namespace) -> int:
     if options.json:
         outputs = [_finite(each) for each in compared]
         write_text(json_document("predictions", {"outputs": outputs}), options.json)
-    print(_text(compared))
-    return 0 if all(each.difference <= _WITHIN_ROUNDING for each in compared) else DIFFERENT
+    print(predictions_text(compared))
+    if options.tolerance is None:
+        is_expected = all(each.beyond_tables <= _WITHIN_ROUNDING for each in compared)
+    else:
+        is_expected = all(each.difference <= options.tolerance for each in compared)
+    return 0 if is_expected else DIFFERENT
+
+
+def predictions_text(compared: List[ComparedOutput]) -> str:
+    """How far predictions are apart: in a line, and for each output."""
+    header = ["signature", "output", "requests", "values", "largest difference"]
+    rows = [
+        [each.signature, each.output, each.requests, each.values, _small(each.difference)]
+        for each in compared
+    ]
+    if compared[0].table_dtype:
+        header[-1:] = ["largest difference", "mean difference", "without that of tables"]
+        for row, each in zip(rows, compared):
+            row[-1:] = [
+                _percent(each.difference, each.apart),
+                _percent(each.mean, each.mean_apart),
+                _small(each.beyond_tables),
+            ]
+    first = "{} compared: {}".format(counted(compared[0].requests, "request"), _verdict(compared))
+    return "{}\n{}".format(first, table(header, rows))
+
+
+def _verdict(compared: List[ComparedOutput]) -> str:
+    largest = max(each.difference for each in compared)
+    beyond = max(each.beyond_tables for each in compared)
+    dtype = compared[0].table_dtype
+    if not dtype:
+        return _told(largest)
+    return (
+        "tables of {} change predictions by up to {} of the largest value; with the values of "
+        "these tables, TensorFlow's own ops predict the same: {}".format(
+            dtype, _share(largest), _told(beyond)
+        )
+        if beyond <= _WITHIN_ROUNDING
+        else "{} of the largest value, of which tables of {} explain all but {}".format(
+            _share(largest), dtype, _share(beyond)
+        )
+    )
+
+
+def _told(difference: float) -> str:
+    return "{:.1e} of the largest value".format(difference) if difference else "equal to the bit"
 
 
 def _finite(output: ComparedOutput) -> Dict[str, Any]:
     """As JSON, which has no infinity."""
-    is_finite = output.difference < float("inf")
-    return {**output._asdict(), "difference": output.difference if is_finite else None}
+    return {
+        key: None if isinstance(value, float) and math.isinf(value) else value
+        for key, value in output._asdict().items()
+    }
 
 
-def _text(compared: List[ComparedOutput]) -> str:
-    rows = [
-        (each.signature, each.output, each.requests, each.values, _difference(each.difference))
-        for each in compared
-    ]
-    verdict = max(each.difference for each in compared)
-    said = "equal to the bit" if not verdict else "{:.1e} of the largest value".format(verdict)
-    header = ("signature", "output", "requests", "values", "largest difference")
-    first = "{} compared: {}".format(counted(compared[0].requests, "request"), said)
-    return "{}\n{}".format(first, table(header, rows))
-
-
-def _difference(difference: float) -> str:
+def _small(difference: float) -> str:
     return "none" if not difference else "{:.1e}".format(difference)
+
+
+def _share(difference: float) -> str:
+    return "{:.2g} %".format(100 * difference)
+
+
+def _percent(share: float, absolute: float) -> str:
+    return "none" if not share else "{} ({:.2g})".format(_share(share), absolute)

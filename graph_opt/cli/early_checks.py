@@ -29,13 +29,14 @@ def check_early(options: argparse.Namespace) -> None:
     if options.command == "convert":
         _check_convert(options)
         return
-    read_config(options)
+    if options.command != "update":  # It has none.
+        read_config(options)
     check = _CONTRADICTIONS.get(options.command)
     if check is not None:
         check(options)
     for name in _READ:
         refuse_missing(getattr(options, name, None))
-    if options.command == "export":
+    if options.command in ("export", "update") and options.output is not None:
         _refuse_existing(options.output)
     for name in _WRITTEN.get(options.command, ()):
         _refuse_without_folder(getattr(options, name))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 
+from graph_opt.cli.check_served import predictions_text
 from graph_opt.cli.config_arguments import checked_config
 from graph_opt.cli.graph_input import tags_of
 from graph_opt.cli.messages import warn
 from graph_opt.cli.progress import Progress
+from graph_opt.serving.compared_predictions import compare_predictions, requests_in
 from graph_opt.serving.fused_export import (
     COPYING,
     FUSING,
@@ -16,6 +18,9 @@ from graph_opt.serving.fused_export import (
     ineffective_options,
 )
 
+_HOW_TO_MEASURE = (
+    "how much that changes predictions: graph-opt check --requests FILE {}, with requests of yours"
+)
 _PARTS = {COPYING: 0.3, FUSING: 0.6, WRITING: 0.1}
 
 
@@ -41,9 +46,16 @@ def handle(options: argparse.Namespace) -> int:
             fetches,
             config,
             options.repeated,
+            options.map_tables,
+            options.table_dtype,
             progress.begins,
         )
     print(exported)
+    if options.requests is not None:
+        requests = requests_in(options.requests, options.output)
+        print(predictions_text(compare_predictions(options.output, requests)))
+    elif options.table_dtype:
+        print(_HOW_TO_MEASURE.format(options.output))
     for warning in exported.report.warnings:
         warn("", warning)
     return 0

@@ -29,6 +29,7 @@ from graph_opt.passes.optimize import optimize_graph_def
 from graph_opt.reporting.counted_graph import CountedGraph
 from graph_opt.reporting.report import Report
 from graph_opt.reporting.user_lookups import lookups_elsewhere, user_lookups
+from graph_opt.serving.fused_meta_graph import TAG
 
 _MOST_GRAPH_BYTES = 1 << 30
 
@@ -77,12 +78,15 @@ class ShapedFile(NamedTuple):
     """A graph file and its config.
 
     Attributes:
-      graph_def: The graph with static shapes, as far as they can be inferred.
+      source: The file, whose graph has static shapes, as far as they can be inferred.
       config: A `graph_opt.ConfigProto`.
+      stock: Of a folder that `graph-opt export` wrote, if no tags were given, the graph in
+        TensorFlow's own ops, beside the one with fused lookups.
     """
 
-    graph_def: Any
+    source: GraphFile
     config: Any
+    stock: Optional[GraphFile] = None
 
 
 def shaped_file(options: argparse.Namespace, progress: Progress) -> ShapedFile:
@@ -95,7 +99,13 @@ def shaped_file(options: argparse.Namespace, progress: Progress) -> ShapedFile:
     source = _read_within(options, progress)
     _refuse_counted(options.input, source)
     _add_shapes(source, progress)
-    return ShapedFile(source.graph_def, config)
+    tags = served_tags(source)
+    if not tags or options.tags is not None:
+        return ShapedFile(source, config)
+    others = [tag for tag in tags if tag != TAG]
+    stock = read_graph(options.input, others, progress.reached, _limits(options))
+    add_shapes(stock.graph_def)
+    return ShapedFile(source, config, stock)
 
 
 def inspect_file(
@@ -144,22 +154,34 @@ def read_pair(options: argparse.Namespace, progress: Progress) -> Tuple[Any, Any
     return first.graph_def, second.graph_def
 
 
+def served_tags(source: GraphFile) -> List[str]:
+    """The tags of a graph that `graph-opt export` wrote; empty for all others."""
+    meta_graph = source.meta_graph_def
+    tags = [] if meta_graph is None else sorted(meta_graph.meta_info_def.tags)
+    return tags if TAG in tags else []
+
+
 def tags_of(options: argparse.Namespace) -> Optional[List[str]]:
     """The tags that `--tags` names; None without it."""
     return None if options.tags is None else [tag for tag in options.tags.split(",") if tag]
 
 
-def _read(options: argparse.Namespace, progress: Progress, limits: Limits) -> GraphFile:
+def _read(
+    options: argparse.Namespace, progress: Progress, limits: Limits, preferred: str = ""
+) -> GraphFile:
     tags = tags_of(options)
-    source = read_graph(options.input, tags, progress.reached, limits)
+    source = read_graph(options.input, tags, progress.reached, limits, preferred)
     with named(options.input):
         check_graph(source.graph_def)
     return source
 
 
 def _read_within(options: argparse.Namespace, progress: Progress) -> GraphFile:
-    """Reads the graph without its large values, or counts its nodes if they are too many."""
-    return _read(options, progress, _limits(options))
+    """Reads the graph without its large values, or counts its nodes if they are too many.
+
+    Without tags, it is the one with fused lookups of a folder that `graph-opt export` wrote.
+    """
+    return _read(options, progress, _limits(options), TAG)
 
 
 def _limits(options: argparse.Namespace) -> Limits:

@@ -8,7 +8,13 @@ import sys
 from typing import Optional, Tuple
 
 from graph_opt.cli.exit_codes import DIFFERENT, REFUSED
-from graph_opt.cli.graph_input import OptimizedFile, graphs_kept, inspect_file, read_pair
+from graph_opt.cli.graph_input import (
+    OptimizedFile,
+    graphs_kept,
+    inspect_file,
+    read_pair,
+    served_tags,
+)
 from graph_opt.cli.messages import say_wrong, warn
 from graph_opt.cli.progress import GRAPH_PARTS, WRITING, Progress
 from graph_opt.cli.sample_batches import sample_batches, with_sample
@@ -61,7 +67,11 @@ def handle(options: argparse.Namespace) -> int:
         print(json_document("inspect", plain))
         return 0
     title = "{}: {} nodes".format(options.input, nodes)
-    if optimized.rewritten:
+    if served_tags(optimized.source):
+        title += ", of the graph that serves with fused lookups (tags {})".format(
+            ",".join(served_tags(optimized.source))
+        )
+    elif optimized.rewritten:
         title += ", rewritten before: this is what it consists of"
     elif optimized.result is not None:  # whose regions are counted
         title += ", {} once it is rewritten".format(len(optimized.result.node))

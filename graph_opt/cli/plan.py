@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+from typing import Tuple
 
-from graph_opt.cli.graph_input import graphs_kept, named, shaped_file
+from graph_opt.cli.graph_input import ShapedFile, graphs_kept, named, served_tags, shaped_file
 from graph_opt.cli.progress import GRAPH_PARTS, Progress
 from graph_opt.cli.sample_batches import sample_batches, with_sample
+from graph_opt.compat import tf
 from graph_opt.cost.cost_plan import cost_plan
 from graph_opt.cost.machine_rates import machine_rates
-from graph_opt.cost.planned_graph import planned_graph
+from graph_opt.cost.planned_graph import PlannedGraph, planned_graph
+from graph_opt.inspect.graph_files import GraphFile
 from graph_opt.inspect.large_values import elided_warnings
+from graph_opt.passes.graph_reports import report_of_rewritten
 from graph_opt.reporting.cost_text import cost_text
 from graph_opt.reporting.json_documents import json_document
+from graph_opt.reporting.report import Report
+from graph_opt.reporting.text import served_text
+from graph_opt.serving.fused_meta_graph import TAG
 
 MEASURING = "measuring this machine"
+_DEFAULT = tf.saved_model.signature_constants.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 
 
 @graphs_kept()
@@ -30,7 +38,7 @@ def handle(options: argparse.Namespace) -> int:
     with Progress(options.input, {**GRAPH_PARTS, **measuring}) as progress:
         shaped = shaped_file(options, progress)
         with named(options.input):
-            planned = planned_graph(shaped.graph_def, shaped.config, tuple(options.fetches))
+            planned = _planned(shaped, tuple(options.fetches))
             if options.sample:
                 told = with_sample(told, planned, options.sample)
             rates = None
@@ -38,10 +46,61 @@ def handle(options: argparse.Namespace) -> int:
                 progress.begins(MEASURING)
                 rates = machine_rates(options.delay_ms / 1000.0, progress.reached)
             found = cost_plan(planned, told, rates)
-    left_out = elided_warnings(shaped.graph_def)
+    left_out = elided_warnings(shaped.source.graph_def)
     found = dataclasses.replace(found, assumptions=(*found.assumptions, *left_out))
+    served = report_of_rewritten(shaped.source.graph_def) if _is_served(shaped) else Report()
     if options.json:
-        print(json_document("plan", dict(found.to_dict(), file=options.input)))
+        tables = [dataclasses.asdict(table) for table in served.served]
+        print(json_document("plan", dict(found.to_dict(), file=options.input, served=tables)))
         return 0
-    print(cost_text(found, options.input))
+    print(cost_text(found, _title(options.input, shaped)))
+    if served.served:
+        print("\n" + served_text(served))
     return 0
+
+
+def _is_served(shaped: ShapedFile) -> bool:
+    return bool(served_tags(shaped.source))
+
+
+def _title(name: str, shaped: ShapedFile) -> str:
+    if shaped.stock is None:
+        return name
+    tags = served_tags(shaped.source)
+    return "{}: a step is a request; before: tags {}, after: tags {}".format(
+        name, ",".join(tag for tag in tags if tag != TAG), ",".join(tags)
+    )
+
+
+def _planned(shaped: ShapedFile, fetches: Tuple[str, ...]) -> PlannedGraph:
+    """The graph and what passes make of it; of an export, both of its graphs.
+
+    A request fetches the outputs of a signature.
+    """
+    graph_def = shaped.source.graph_def
+    if not _is_served(shaped):
+        return planned_graph(graph_def, shaped.config, fetches)
+    signature = _signature(shaped.source)
+    own = fetches or _outputs(shaped.source, signature)
+    if shaped.stock is None:
+        return PlannedGraph(graph_def, fetches=own)
+    before = fetches or _outputs(shaped.stock, signature)
+    return PlannedGraph(shaped.stock.graph_def, graph_def, fetches=before, rewritten_fetches=own)
+
+
+def _signature(source: GraphFile) -> str:
+    """The signature that requests name by default, else the first one."""
+    assert source.meta_graph_def is not None  # It has tags.
+    names = sorted(
+        name
+        for name, signature in source.meta_graph_def.signature_def.items()
+        if signature.inputs and signature.outputs
+    )
+    return _DEFAULT if _DEFAULT in names else "".join(names[:1])
+
+
+def _outputs(source: GraphFile, signature: str) -> Tuple[str, ...]:
+    assert source.meta_graph_def is not None
+    outputs = source.meta_graph_def.signature_def[signature].outputs
+    names = [info.name for _, info in sorted(outputs.items())]
+    return tuple(dict.fromkeys(name for name in names if name))

@@ -16,7 +16,7 @@ from graph_opt.cost.step_runs import find_step
 from graph_opt.cost.unknown import SizeUnknown
 from graph_opt.graph.collection import collection_paused
 from graph_opt.graph.refusal import Refusal
-from graph_opt.graph.view import GraphView
+from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.ops.library import register_ops
 from graph_opt.reporting.cost import CostPlan, Rates, StepCost, UnknownCost
 from graph_opt.reporting.report import Report
@@ -66,7 +66,8 @@ def _planned(planned: PlannedGraph, assumptions: Assumptions, rates: Optional[Ra
     if planned.rewritten is not None:
         last = inlined(planned.rewritten)
         other = StepCounter(last, find_lookups(last.view).lookups, assumptions)
-        after = other.cost(step.ends)
+        ends = [TensorRef.parse(name).node for name in planned.rewritten_fetches]
+        after = other.cost(ends or step.ends)
         unknown.extend(other.unknown)
         notes.extend(other.notes)
     tables = {table.name for lookup in lookups for table in lookup.tables}

@@ -27,12 +27,14 @@ class PlannedGraph:
       rewritten: What passes made of it; None if they changed nothing.
       report: What they found.
       fetches: Names of nodes or tensors that a step fetches; empty: found in the graph.
+      rewritten_fetches: The same in the rewritten graph, where they have other names there.
     """
 
     graph_def: Any
     rewritten: Any = None
     report: Report = dataclasses.field(default_factory=Report)
     fetches: Tuple[str, ...] = ()
+    rewritten_fetches: Tuple[str, ...] = ()
 
 
 def planned_graph(graph_def: Any, config: Any, fetches: Tuple[str, ...] = ()) -> PlannedGraph:

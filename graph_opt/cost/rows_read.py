@@ -8,6 +8,7 @@ from graph_opt.cost.looked_up_ids import group_inputs, named_lookups
 from graph_opt.cost.packed_sizes import sent_by, width_of
 from graph_opt.cost.variable_size import variable_size
 from graph_opt.graph.view import GraphView, TensorRef
+from graph_opt.rules.looked_up_tables import looked_up_shards
 from graph_opt.rules.match.table import find_read
 from graph_opt.rules.op_names import COMBINERS, GROUP_GATHERS, GROUP_LOOKUPS, ROW_GATHERS
 
@@ -49,8 +50,13 @@ def rows_read(sizes: TensorSizes, name: str) -> Optional[RowsRead]:
 def _of_group(sizes: TensorSizes, name: str) -> Iterator[RowsRead]:
     inputs = group_inputs(sizes.view, name)
     tables = sizes.view.nodes[name].attr["lookup_tables"].list.i
+    shards = looked_up_shards(sizes.view, name)
     for place, table in enumerate(named_lookups(sizes.view, name)):
         rows = sizes.elements(inputs[place])
+        sizes_of_rows = [shard.row_bytes for shard in shards[tables[place]] if shard.row_bytes]
+        if sizes_of_rows:
+            yield RowsRead(rows, rows * sizes_of_rows[0])
+            continue
         width, element = width_of(sizes, name, table, tables[place])
         yield RowsRead(rows, rows * width * element)
 

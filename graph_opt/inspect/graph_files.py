@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
-from typing import Any, Callable, Optional, Sequence, Union
+from typing import Any, Callable, NamedTuple, Optional, Sequence, Union
 
 from google.protobuf import text_format
 
@@ -54,6 +54,7 @@ def read_graph(
     tags: Optional[Sequence[str]] = None,
     progress: Optional[Progress] = None,
     limits: Limits = EVERYTHING,
+    preferred: str = "",
 ) -> GraphFile:
     """Reads a graph, whose form is recognised by its content.
 
@@ -64,6 +65,7 @@ def read_graph(
       tags: For a SavedModel with several graphs, the tags of the one to read.
       progress: Called now and then with the bytes read so far and the total.
       limits: How much is kept; by default all, up to the 2 GiB of a protobuf message.
+      preferred: A tag: without `tags`, the only one of several graphs that has it is read.
 
     Returns:
       The graph, and the MetaGraphDef around it if there is one. Nodes whose values were left out
@@ -79,7 +81,7 @@ def read_graph(
       'Placeholder'
     """
     name = graph_path(os.fspath(path))
-    graph = _read(name, tags, limits, progress)
+    graph = _read(name, _Wanted(tags, preferred), limits, progress)
     if not graph.graph_def.node and graph.counted is None:
         raise _invalid("{}: the graph has no nodes".format(name))
     return graph
@@ -130,14 +132,19 @@ def _meta_graph(name: str, graph_def: Any, like: Optional[GraphFile]) -> Any:
     return meta
 
 
-def _read(
-    name: str, tags: Optional[Sequence[str]], limits: Limits, progress: Optional[Progress]
-) -> GraphFile:
+class _Wanted(NamedTuple):
+    """Which graph of a SavedModel to read."""
+
+    tags: Optional[Sequence[str]]
+    preferred: str
+
+
+def _read(name: str, wanted: _Wanted, limits: Limits, progress: Optional[Progress]) -> GraphFile:
     try:
         with opened(name, progress) as file:
             if _is_text(file.head):
-                return _read_text(name, file, tags, limits, progress)
-            return _read_binary(name, file, tags, limits)
+                return _read_text(name, file, wanted, limits, progress)
+            return _read_binary(name, file, wanted, limits)
     except Unusable as error:
         raise _invalid("{}: {}".format(name, error)) from error
     except TooLarge as error:
@@ -164,36 +171,34 @@ def _read(
 def _read_text(
     name: str,
     file: OpenedFile,
-    tags: Optional[Sequence[str]],
+    wanted: _Wanted,
     limits: Limits,
     progress: Optional[Progress],
 ) -> GraphFile:
     message = _empty_message(file.head)
     if isinstance(message, tf.GraphDef):
-        _refuse_tags(name, tags)
+        _refuse_tags(name, wanted)
         parts = GraphParts(message, limits)
         message = parse_text(file.file, message, progress, parts)
         return GraphFile(message, None, parts.counted)
     message = parse_text(file.file, message, progress)
     if isinstance(message, SavedModel):
         found = [sorted(graph.meta_info_def.tags) for graph in message.meta_graphs]
-        message = message.meta_graphs[_with_tags(name, found, tags)]
+        message = message.meta_graphs[_with_tags(name, found, wanted)]
     else:
-        _refuse_tags(name, tags)
+        _refuse_tags(name, wanted)
     parts = GraphParts(message.graph_def, limits)
     parts.note_added()
     return GraphFile(parts.graph_def, message, parts.counted)
 
 
-def _read_binary(
-    name: str, file: OpenedFile, tags: Optional[Sequence[str]], limits: Limits
-) -> GraphFile:
+def _read_binary(name: str, file: OpenedFile, wanted: _Wanted, limits: Limits) -> GraphFile:
     wire = WireFile(file.file, file.size, file.progress)
     places = read_saved_model_places(wire, file.head)
     if places:
-        place = places[_with_tags(name, [place.tags for place in places], tags)]
+        place = places[_with_tags(name, [place.tags for place in places], wanted)]
         return _graph(name, [lambda: read_meta_graph(wire, place.start, place.end, limits)])
-    _refuse_tags(name, tags)
+    _refuse_tags(name, wanted)
     read = [
         lambda: read_graph_def(wire, limits),
         lambda: read_meta_graph(wire, 0, wire.end, limits),
@@ -223,19 +228,21 @@ def _graph(name: str, forms: Sequence[Callable[[], BinaryGraph]]) -> GraphFile:
     raise _invalid(text) from furthest
 
 
-def _refuse_tags(name: str, tags: Optional[Sequence[str]]) -> None:
-    if tags is not None:
+def _refuse_tags(name: str, wanted: _Wanted) -> None:
+    if wanted.tags is not None:
         raise _invalid("{}: only a SavedModel has tags".format(name))
 
 
-def _with_tags(name: str, found: Sequence[Sequence[str]], tags: Optional[Sequence[str]]) -> int:
-    """Which of the graphs of a SavedModel has these tags."""
-    if tags is not None:
-        wanted = [i for i, has in enumerate(found) if has == sorted(tags)]
-    else:
-        wanted = list(range(len(found)))
-    if len(wanted) == 1:
-        return wanted[0]
+def _with_tags(name: str, found: Sequence[Sequence[str]], wanted: _Wanted) -> int:
+    """Which of the graphs of a SavedModel is wanted."""
+    places = list(range(len(found)))
+    if wanted.tags is not None:
+        places = [i for i in places if list(found[i]) == sorted(wanted.tags)]
+    elif len(places) > 1:
+        preferred = [i for i in places if wanted.preferred in found[i]]
+        places = preferred if len(preferred) == 1 else places
+    if len(places) == 1:
+        return places[0]
     raise _invalid(
         "{}: the SavedModel has {}: choose one by its tags (--tags)".format(
             name,

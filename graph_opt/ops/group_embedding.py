@@ -142,11 +142,12 @@ def group_embedding_lookup(
     """Pools the rows of all lookups.
 
     Args:
-      tables: The shards of each table, [rows, D]: resource handles, or all tensors.
+      tables: The shards of each table, [rows, D]: resource handles, or all tensors. Those of int8
+        are [rows, 4 + D], as `graph_opt.table_files.low_precision` writes them.
       ids: What is looked up.
       attributes: How it is looked up.
-      dtypes: [L], or [1] with columns. The dtype of each lookup's table: float32, float16 or
-        bfloat16.
+      dtypes: [L], or [1] with columns. The dtype of each lookup's table (float32, float16 or
+        bfloat16), or float32.
       name: Name of the node.
 
     Returns:

@@ -29,9 +29,16 @@ def differentiate(op: tf.Operation, *gradients: Any) -> List[Any]:
 
     Returns:
       A gradient for each input: IndexedSlices for tables, tensors for weights, None for ids.
+
+    Raises:
+      tf.errors.UnimplementedError: A table is of int8.
     """
     attributes = GroupAttributes.of(op)
     tables, ids = _inputs_of(op, attributes)
+    if any(table.dtype == tf.int8 for table in tables):
+        raise tf.errors.UnimplementedError(
+            None, None, "{}: tables of int8 are for serving: train those of float32".format(op.name)
+        )
     pooled = [i for i, g in enumerate(gradients) if not stands_for_none(g, op.outputs[i])]
     results: List[Any] = [None] * len(op.inputs)
     if not pooled:

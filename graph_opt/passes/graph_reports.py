@@ -41,16 +41,20 @@ from graph_opt.reporting.outcomes import (
     STOCK_PART,
     FusedLookup,
     LookupOutcome,
+    ServedTable,
     StageReport,
 )
 from graph_opt.reporting.report import Report
 from graph_opt.rules import find_lookups
+from graph_opt.rules.looked_up_tables import FILE, VARIABLE, LookedUpShard, looked_up_shards
 from graph_opt.rules.lookup import Lookup, name_of_combiner
-from graph_opt.rules.op_names import VARIABLES
+from graph_opt.rules.op_names import GROUP_LOOKUPS, VARIABLES
 
 _GRADIENTS = ("GroupEmbeddingGrad",)
 FUSED_OPS = frozenset((*FUSED_LOOKUPS, *_GRADIENTS, *FUSED_UPDATES))
 """The ops that do the work of several lookups, gradients or updates."""
+_SOURCES = {VARIABLE: "variables/", FILE: "table files"}
+_KEPT = "{} nodes are kept for their names: others do their work"
 _NOTHING_ASKED = "neither {} is set".format(" nor ".join(SWITCHES))
 
 
@@ -100,8 +104,9 @@ def report_of_rewritten(graph_def: Any) -> Report:
         lookups=tuple(_placed(lookup, stages) for lookup in lookups),
         refusals=tuple(refusal.to_dict() for refusal in search.refusals),
         stages=tuple(stage.report for stage in stages),
-        warnings=("{} nodes are kept for their names: others do their work".format(len(idle)),),
+        warnings=(_KEPT.format(len(idle)),) if idle else (),
         fused_lookups=tuple(_fused(view, idle)),
+        served=() if stages or view.of_op(*FUSED_UPDATES) else tuple(_served(view)),
     )
     report = with_region_counts(report, _regions(view, idle, stages))
     return dataclasses.replace(report, seconds=time.perf_counter() - started)
@@ -256,6 +261,36 @@ def _fused(view: GraphView, idle: Set[str]) -> Iterator[FusedLookup]:
                 update=_update_part(is_trained, is_updated, _is_among(tables[table], deferred)),
                 average=DEFERRED_PART if _is_among(tables[table], averaged) else NO_PART,
             )
+
+
+def _served(view: GraphView) -> Iterator[ServedTable]:
+    """The tables of fused lookups, each once."""
+    found: Dict[str, ServedTable] = {}
+    for name in view.of_op(*sorted(GROUP_LOOKUPS)):
+        lookups = collections.Counter(_numbers(view, name, "lookup_tables"))
+        tables = zip(_texts(view, name, "table_names"), looked_up_shards(view, name))
+        for number, (table, shards) in enumerate(tables):
+            if table in found:
+                count = found[table].lookups + lookups[number]
+                found[table] = dataclasses.replace(found[table], lookups=count)
+            elif shards:
+                found[table] = _served_table(table, shards, lookups[number])
+    yield from found.values()
+
+
+def _served_table(name: str, shards: Sequence[LookedUpShard], lookups: int) -> ServedTable:
+    first = shards[0]
+    counts = [shard.rows for shard in shards]
+    rows = None if None in counts else sum(count or 0 for count in counts)
+    return ServedTable(
+        name,
+        rows,
+        first.width,
+        tf.as_dtype(first.dtype).name,
+        None if rows is None or first.row_bytes is None else rows * first.row_bytes,
+        _SOURCES[first.source],
+        lookups,
+    )
 
 
 def _update_part(is_trained: bool, is_updated: bool, is_deferred: bool) -> str:

@@ -104,6 +104,29 @@ class TableOutcome:
 
 
 @dataclasses.dataclass(frozen=True)
+class ServedTable:
+    """A table whose rows a served graph looks up.
+
+    Attributes:
+      name: Of the variable, without its parts.
+      rows: Of all parts; None if not known, as of a dynamic table.
+      width: Elements of a row; None if not known.
+      dtype: As rows are stored, such as `int8`.
+      bytes: Of all rows as they are stored; None if not known.
+      source: Where its rows are: `variables/` or `table files`.
+      lookups: How many lookups of the model read it.
+    """
+
+    name: str
+    rows: Optional[int]
+    width: Optional[int]
+    dtype: str
+    bytes: Optional[int]
+    source: str
+    lookups: int
+
+
+@dataclasses.dataclass(frozen=True)
 class DenseReader:
     """A node that reads or writes whole tables whose update is deferred.
 

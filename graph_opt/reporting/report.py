@@ -14,6 +14,7 @@ from graph_opt.reporting.outcomes import (
     FusedLookup,
     LookupOutcome,
     PackedTransfer,
+    ServedTable,
     StageReport,
     TableOutcome,
 )
@@ -57,6 +58,7 @@ class Report:
       read_again: How many waiting batches had their rows read again, and why; "" if none had.
       staleness: How old the rows were that sampled steps have used so far.
       refreshed: How many rows were refreshed, as far as a session has read the counts.
+      served: The tables of a graph with fused lookups that trains nothing.
 
     Example:
       >>> report = graph_opt.optimize_graph(tf.get_default_graph(), config)
@@ -90,6 +92,7 @@ class Report:
     read_again: str = ""
     staleness: Tuple[TableStaleness, ...] = ()
     refreshed: Tuple[TableRefresh, ...] = ()
+    served: Tuple[ServedTable, ...] = ()
 
     @property
     def sharded(self) -> Tuple[TableOutcome, ...]:

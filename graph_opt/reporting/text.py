@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, List, Sequence
+from typing import TYPE_CHECKING, Any, List, Optional, Sequence
 
 from graph_opt.reporting.outcomes import (
     DEFERRED_PART,
@@ -51,7 +51,8 @@ def report_text(report: Report, title: str) -> str:
       region    nodes
       io            2
     """
-    blocks = [title, _regions(report), _tables_of(report), _lookups(report), _columns(report)]
+    blocks = [title, _regions(report), _tables_of(report), served_text(report), _lookups(report)]
+    blocks.append(_columns(report))
     blocks.extend(_stage(stage) for stage in report.stages)
     blocks.append(report.smart_stage)
     blocks.append(report.micro_batches)
@@ -105,12 +106,31 @@ def refusals_text(report: Report) -> str:
     return table(["left as it is", "count", "example", "what to do"], rows) if rows else ""
 
 
+def served_text(report: Report) -> str:
+    """The tables of a served graph, a line each, and what they take; "" if there are none."""
+    if not report.served:
+        return ""
+    rows = [
+        [each.name, _known(each.rows), _known(each.width), each.dtype]
+        + ["?" if each.bytes is None else bytes_text(each.bytes), each.source, each.lookups]
+        for each in report.served
+    ]
+    total = sum(each.bytes or 0 for each in report.served)
+    header = ["table", "rows", "width", "stored as", "bytes", "read from", "lookups"]
+    last = "{}, {}".format(counted(len(rows), "table"), bytes_text(total))
+    return "{}\n{}".format(table(header, rows), last)
+
+
 def _regions(report: Report) -> str:
     if not report.regions:
         return ""
     counts = [(text, report.regions.get(name)) for name, text in REGIONS.items()]
     rows = [[text, count] for text, count in counts if count is not None]
     return table(["region", "nodes"], rows)
+
+
+def _known(number: Optional[int]) -> str:
+    return "?" if number is None else "{:,}".format(number)
 
 
 def _lookups(report: Report) -> str:

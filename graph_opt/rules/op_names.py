@@ -40,6 +40,8 @@ COUNTED_SEGMENT_REDUCTIONS = {
 COMBINERS = {**SEGMENT_REDUCTIONS, **COUNTED_SEGMENT_REDUCTIONS}
 
 GROUP_LOOKUPS = frozenset(["GroupEmbeddingLookup", "ResourceGroupEmbeddingLookup"])
+# The tables of a served graph, mapped from files: an output for each.
+SERVED_TABLES = "ServedTables"
 GROUP_REFRESHES = frozenset(["GroupEmbeddingRefresh", "ResourceGroupEmbeddingRefresh"])
 REFRESH_COUNTS = "GroupEmbeddingRefreshCounts"
 GROUP_GATHERS = frozenset(["GroupEmbeddingGather", "ResourceGroupEmbeddingGather"])

@@ -11,11 +11,15 @@ import numpy as np
 from graph_opt.compat import tf
 from graph_opt.compat.saved_models import parse_saved_model
 from graph_opt.ops.library import load_library
-from graph_opt.reporting.value_differences import relative_difference
+from graph_opt.reporting.value_differences import relative_difference, size_of
 from graph_opt.serving.fused_meta_graph import TAG
+from graph_opt.serving.read_back_tables import lowered_tables, set_tables, take_updates_back
 from graph_opt.serving.repeated_requests import repeated_inputs, with_first_row
 
 Request = Mapping[str, np.ndarray]
+Arrays = Sequence[np.ndarray]
+Predictions = Dict[Tuple[str, str], List[np.ndarray]]
+"""For each output of a signature its values in all requests."""
 
 _SIZES = (1, 32, 512)
 _MOST_EXAMPLES = 4096
@@ -32,6 +36,12 @@ class ComparedOutput(NamedTuple):
       values: How many numbers they had.
       difference: The largest difference, as a part of the largest value of its request; 0.0 if all
         are equal to the bit.
+      mean: The mean difference, as a part of the largest value of all requests.
+      apart: The largest difference in absolute numbers.
+      mean_apart: The mean difference in absolute numbers.
+      table_dtype: In which dtype the fused graph has tables of float32; empty: in none.
+      beyond_tables: The largest difference, as `difference` is, from the graph in TensorFlow's own
+        ops if its tables have the values of the fused graph's: what these change is not in it.
     """
 
     signature: str
@@ -39,6 +49,11 @@ class ComparedOutput(NamedTuple):
     requests: int
     values: int
     difference: float
+    mean: float
+    apart: float
+    mean_apart: float
+    table_dtype: str
+    beyond_tables: float
 
 
 def requests_in(path: str, folder: str) -> List[Request]:
@@ -90,37 +105,56 @@ def compare_predictions(folder: str, requests: Sequence[Request]) -> List[Compar
     stock, fused = _graphs(folder)
     repeated = repeated_inputs(fused)
     requests = [with_first_row(request, repeated) for request in requests]
+    names = [name for name in sorted(stock.signature_def) if _is_fed(stock, name, requests[0])]
+    if not names:
+        raise _invalid(_no_signature(folder, stock, requests[0]))
     load_library()
-    with _session(folder, stock) as before, _session(folder, fused) as after:
-        pairs = [
-            (name, stock.signature_def[name], fused.signature_def[name])
-            for name in sorted(stock.signature_def)
-            if _is_fed(stock.signature_def[name], requests[0])
-        ]
-        if not pairs:
-            raise _invalid(_no_signature(folder, stock, requests[0]))
-        return [
-            each
-            for name, stock_signature, fused_signature in pairs
-            for each in _compared(
-                name, requests, (before, stock_signature), (after, fused_signature)
-            )
-        ]
+    tables = lowered_tables(folder, stock, fused)
+    rounded: Predictions = {}
+    with _session(folder, stock) as session:
+        expected = _all_predicted(session, stock, names, requests)
+        if tables:
+            set_tables(session, tables)
+            rounded = _all_predicted(session, stock, names, requests)
+    with _session(folder, fused) as session:
+        take_updates_back(session, fused, folder)
+        found = _all_predicted(session, fused, names, requests)
+    dtypes = ", ".join(sorted({table.head.dtype.name for table in tables}))
+    return [
+        _compared(key, dtypes, expected[key], found[key], rounded.get(key, expected[key]))
+        for key in sorted(expected)
+    ]
+
+
+def _all_predicted(
+    session: Any, meta_graph: Any, names: Sequence[str], requests: Sequence[Request]
+) -> Predictions:
+    predictions: Predictions = {}
+    for name in names:
+        for request in requests:
+            values = _predicted(session, meta_graph.signature_def[name], request)
+            for output, value in values.items():
+                predictions.setdefault((name, output), []).append(value)
+    return predictions
 
 
 def _compared(
-    name: str, requests: Sequence[Request], stock: Tuple[Any, Any], fused: Tuple[Any, Any]
-) -> Iterator[ComparedOutput]:
-    largest: Dict[str, float] = {}
-    values: Dict[str, int] = {}
-    for request in requests:
-        expected, found = _predicted(*stock, request), _predicted(*fused, request)
-        for output in expected:
-            difference = _difference(expected[output], found[output])
-            largest[output] = max(largest.get(output, 0.0), difference)
-            values[output] = values.get(output, 0) + expected[output].size
-    for output in sorted(largest):
-        yield ComparedOutput(name, output, len(requests), values[output], largest[output])
+    key: Tuple[str, str], table_dtype: str, expected: Arrays, found: Arrays, rounded: Arrays
+) -> ComparedOutput:
+    apart = np.concatenate([_apart(*pair) for pair in zip(expected, found)])
+    size = max(map(_size, expected))
+    mean = float(apart.mean()) if apart.size else 0.0
+    return ComparedOutput(
+        *key,
+        requests=len(expected),
+        values=sum(value.size for value in expected),
+        difference=max(map(_difference, expected, found)),
+        mean=mean / size if size else (np.inf if mean else 0.0),
+        apart=float(apart.max(initial=0.0)),
+        mean_apart=mean,
+        table_dtype=table_dtype,
+        beyond_tables=max(map(_difference, rounded, found)),
+    )
 
 
 def _predicted(session: Any, signature: Any, request: Request) -> Dict[str, np.ndarray]:
@@ -135,7 +169,23 @@ def _difference(expected: np.ndarray, found: np.ndarray) -> float:
     return 0.0 if np.array_equal(expected, found) else float("inf")
 
 
-def _is_fed(signature: Any, request: Request) -> bool:
+def _apart(expected: np.ndarray, found: np.ndarray) -> np.ndarray:
+    """How far numbers are apart: infinitely, if one is no number, or a request has others."""
+    if expected.dtype.kind not in "fiub" or expected.shape != found.shape:
+        return np.array([0.0 if np.array_equal(expected, found) else np.inf])
+    left, right = expected.astype(np.float64).ravel(), found.astype(np.float64).ravel()
+    same = (left == right) | (np.isnan(left) & np.isnan(right))
+    with np.errstate(invalid="ignore"):
+        apart = np.where(same, 0.0, np.abs(left - right))
+    return np.where(np.isnan(apart), np.inf, apart)
+
+
+def _size(value: np.ndarray) -> float:
+    return size_of(value) if value.dtype.kind in "fiub" else 0.0
+
+
+def _is_fed(meta_graph: Any, name: str, request: Request) -> bool:
+    signature = meta_graph.signature_def[name]
     return (
         bool(signature.inputs) and bool(signature.outputs) and set(signature.inputs) <= set(request)
     )

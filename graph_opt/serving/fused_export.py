@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import tempfile
 from typing import Any, Callable, Iterator, List, Mapping, NamedTuple, Optional, Sequence
 
 from graph_opt.compat import tf
@@ -18,7 +17,10 @@ from graph_opt.reporting.report import Report
 from graph_opt.reporting.summary import summary
 from graph_opt.reporting.text import refusals_text
 from graph_opt.serving.fused_meta_graph import fused_meta_graph
+from graph_opt.serving.mapped_export import mapped_from_files
 from graph_opt.serving.source_models import is_saved_model, meta_graph_with, write_saved_model
+from graph_opt.serving.written_whole import refuse_existing, written_whole
+from graph_opt.table_files.low_precision_names import LOW_PRECISION
 
 _EXTRA = "assets.extra"
 COPYING, FUSING, WRITING = "copying the model", "fusing lookups", "writing"
@@ -37,6 +39,7 @@ class FusedExport(NamedTuple):
       library: The file of the ops, which a process loads before the latter.
       once: What is computed once for repeated inputs, and what is not although it reads nothing
         else of a request, a line each.
+      mapped: What is read from files, and which variables are not, a line each.
     """
 
     report: Report
@@ -46,6 +49,7 @@ class FusedExport(NamedTuple):
     fused_nodes: int
     library: str
     once: Sequence[str] = ()
+    mapped: Sequence[str] = ()
 
     def __str__(self) -> str:
         return (
@@ -56,7 +60,7 @@ class FusedExport(NamedTuple):
             summary(self.report),
             self.fused_nodes,
             self.stock_nodes,
-            "".join(line + "\n" for line in (*self.once, *self.report.changes)),
+            "".join(line + "\n" for line in (*self.once, *self.report.changes, *self.mapped)),
             ",".join(self.stock_tags),
             ",".join(self.fused_tags),
             self.library,
@@ -71,6 +75,8 @@ def export_fused(
     outputs: Optional[Mapping[str, str]] = None,
     config: Optional[Any] = None,
     repeated: Sequence[str] = (),
+    map_tables: bool = False,
+    table_dtype: str = "",
     watch: Callable[[str], None] = lambda _: None,
 ) -> FusedExport:
     """Writes a SavedModel for servers, with fused lookups.
@@ -91,6 +97,11 @@ def export_fused(
         default, all lookups.
       repeated: Inputs of signatures, or features of their examples, that are the same in all rows
         of a request: what depends on them alone is computed once. Requests are checked.
+      map_tables: Whether the fused graph reads its variables from files, which processes on a
+        machine share in memory, and which `update_served` replaces while requests run.
+      table_dtype: `float16`, `bfloat16` or `int8`, which the fused graph has tables in that fused
+        lookups alone read: int8 with a scale for each row. They are read from files, with or
+        without `map_tables`. Empty: tables stay as they are.
       watch: Told which part of the work begins: `COPYING`, `FUSING` or `WRITING`.
 
     Returns:
@@ -98,9 +109,10 @@ def export_fused(
 
     Raises:
       tf.errors.AlreadyExistsError: There is something at `output`.
-      tf.errors.FailedPreconditionError: No lookup could be fused: the message says why. Nothing is
-        written.
-      tf.errors.InvalidArgumentError: The model, a tag or a tensor's name is wrong.
+      tf.errors.FailedPreconditionError: No lookup could be fused, or no table mapped or stored in
+        that dtype: the message says why. Nothing is written.
+      tf.errors.InvalidArgumentError: The model, a tag, a tensor's name or the dtype is wrong, or a
+        table has a number that is not finite in that dtype.
       tf.errors.NotFoundError: There is no such model.
       ImportError: The library is missing.
 
@@ -112,12 +124,11 @@ def export_fused(
       tags serve,graph_opt: fused; load served/1/assets.extra/libgraph_opt_serving.tf2.15.so first
     """
     output = os.path.normpath(output)
-    if os.path.exists(output):
-        raise tf.errors.AlreadyExistsError(
-            None, None, "{}: exists already; give a folder that does not".format(output)
-        )
+    refuse_existing(output)
+    _require_dtype(table_dtype)
     library = serving_library()
-    with _written_whole(output) as folder:
+    mapped: Sequence[str] = ()
+    with written_whole(output) as folder:
         watch(COPYING)
         _copy(model, folder, inputs, outputs)
         watch(FUSING)
@@ -127,6 +138,8 @@ def export_fused(
         if fused.meta_graph is stock:
             raise tf.errors.FailedPreconditionError(None, None, _nothing_fused(model, fused.report))
         watch(WRITING)
+        if map_tables or table_dtype:
+            mapped = mapped_from_files(fused.meta_graph, folder, table_dtype, not map_tables)
         _write(saved_model, fused.meta_graph, folder)
         os.makedirs(os.path.join(folder, _EXTRA), exist_ok=True)
         shutil.copy2(library, os.path.join(folder, _EXTRA))
@@ -138,7 +151,17 @@ def export_fused(
         len(fused.meta_graph.graph_def.node),
         os.path.join(output, _EXTRA, os.path.basename(library)),
         fused.once,
+        mapped,
     )
+
+
+def _require_dtype(table_dtype: str) -> None:
+    if table_dtype and table_dtype not in LOW_PRECISION:
+        raise tf.errors.InvalidArgumentError(
+            None,
+            None,
+            "table_dtype is {!r}; need one of {}".format(table_dtype, ", ".join(LOW_PRECISION)),
+        )
 
 
 def ineffective_options(config: Any) -> List[str]:
@@ -219,17 +242,3 @@ def _nothing_fused(model: str, report: Report) -> str:
     reasons = [refusals_text(report), *report.left_alone, *report.warnings]
     said = "\n".join(text for text in reasons if text)
     return "{}: no lookup can be fused, nothing was written\n{}".format(model, said)
-
-
-@contextlib.contextmanager
-def _written_whole(output: str) -> Iterator[str]:
-    """A folder that gets its name when the block succeeds, and is removed otherwise."""
-    parent = os.path.dirname(output) or "."
-    os.makedirs(parent, exist_ok=True)
-    folder = tempfile.mkdtemp(prefix=os.path.basename(output) + ".", dir=parent)
-    try:
-        yield folder
-        os.chmod(folder, 0o755)
-        os.rename(folder, output)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)

@@ -8,7 +8,7 @@ result of a lookup (a signature, a collection) names that of the fused op.
 from __future__ import annotations
 
 import dataclasses
-from typing import AbstractSet, Any, FrozenSet, Iterator, List, NamedTuple, Sequence, Set, Tuple
+from typing import AbstractSet, Any, FrozenSet, List, NamedTuple, Sequence, Set, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.compat.op_definitions import op_definition
@@ -20,6 +20,7 @@ from graph_opt.passes.name_map import NameMap
 from graph_opt.passes.optimize import Planned, plan
 from graph_opt.passes.repeated_rows.repeated_rows import repeated_rows
 from graph_opt.reporting.report import Report
+from graph_opt.serving.meta_graph_names import named_parts, tensors_of_signatures
 from graph_opt.serving.repeated_inputs import request_rows
 from graph_opt.serving.repeated_requests import note_repeated_inputs
 
@@ -75,7 +76,7 @@ def fused_meta_graph(
     if inferred:
         meta_graph.graph_def.CopyFrom(without_shapes(meta_graph.graph_def))
     meta_graph.meta_info_def.tags.append(TAG)
-    _list_ops(meta_graph)
+    list_ops(meta_graph)
     return FusedMetaGraph(meta_graph, report, _lines(once))
 
 
@@ -108,7 +109,7 @@ def _fetches(meta_graph: Any) -> Tuple[FrozenSet[str], ...]:
         frozenset(
             part.name.partition(":")[0]
             for info in signature.outputs.values()
-            for part in _named_parts(info)
+            for part in named_parts(info)
         )
         for _, signature in sorted(meta_graph.signature_def.items())
         if signature.inputs and signature.outputs
@@ -117,48 +118,12 @@ def _fetches(meta_graph: Any) -> Tuple[FrozenSet[str], ...]:
 
 def _rename_results(meta_graph: Any, name_map: NameMap) -> None:
     """Names the results of fused ops where those of lookups were named."""
-    for info in _tensors_of_signatures(meta_graph):
+    for info in tensors_of_signatures(meta_graph):
         info.name = name_map.substitutes.get(info.name, info.name)
     for collection in meta_graph.collection_def.values():
         if collection.WhichOneof("kind") == "node_list":
             names = collection.node_list.value
             names[:] = [name_map.substitutes.get(name, name) for name in names]
-
-
-def _tensors_of_signatures(meta_graph: Any) -> Iterator[Any]:
-    """Each part of `TensorInfo` that has a `name`; the parts of sparse tensors wrapped in one."""
-    for signature in meta_graph.signature_def.values():
-        for info in (*signature.inputs.values(), *signature.outputs.values()):
-            yield from _named_parts(info)
-
-
-class _Part:
-    """A field of `coo_sparse`, which holds a name as `TensorInfo.name` does."""
-
-    def __init__(self, message: Any, field: str) -> None:
-        self._message = message
-        self._field = field
-
-    @property
-    def name(self) -> str:
-        name: str = getattr(self._message, self._field)
-        return name
-
-    @name.setter
-    def name(self, name: str) -> None:
-        setattr(self._message, self._field, name)
-
-
-def _named_parts(info: Any) -> Iterator[Any]:
-    encoding = info.WhichOneof("encoding")
-    if encoding == "coo_sparse":
-        for field in ("values_tensor_name", "indices_tensor_name", "dense_shape_tensor_name"):
-            yield _Part(info.coo_sparse, field)
-    elif encoding == "composite_tensor":
-        for component in info.composite_tensor.components:
-            yield from _named_parts(component)
-    else:
-        yield info
 
 
 def _unneeded(graph_def: Any, meta_graph: Any, name_map: NameMap) -> Set[str]:
@@ -182,7 +147,7 @@ def _named(meta_graph: Any, nodes: AbstractSet[str]) -> List[str]:
     """
     saver = meta_graph.saver_def
     names = [saver.filename_tensor_name, saver.save_tensor_name, saver.restore_op_name]
-    names += [info.name for info in _tensors_of_signatures(meta_graph)]
+    names += [info.name for info in tensors_of_signatures(meta_graph)]
     names += [asset.tensor_info.name for asset in meta_graph.asset_file_def]
     objects: List[bytes] = []
     for collection in meta_graph.collection_def.values():
@@ -202,7 +167,7 @@ def _remove(graph_def: Any, names: Set[str]) -> None:
         graph_def.node.extend(copies.node)
 
 
-def _list_ops(meta_graph: Any) -> None:
+def list_ops(meta_graph: Any) -> None:
     """Adds the definitions of our ops to those of the graph's, where TensorFlow has listed them."""
     listed = meta_graph.meta_info_def.stripped_op_list.op
     definitions = {definition.name: definition for definition in listed}

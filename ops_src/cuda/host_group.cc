@@ -201,6 +201,7 @@ absl::Status HostGroup::Lookup(BagFault* fault) {
     lookups[i].table = table;
     lookups[i].pooled = pooled[i].data();
     lookups[i].pooled_stride = tables_[table].dim;
+    lookups[i].pooled_type = tables_[table].type;
     numbers += named[i].bags.num_ids;
   }
   *fault = GroupLookup(tables, lookups, BestRowKernels(), parallel_);

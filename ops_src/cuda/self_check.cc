@@ -223,6 +223,7 @@ class Check {
       lookups[i].table = group.lookups[i].table;
       lookups[i].pooled = group.lookups[i].pooled;
       lookups[i].pooled_stride = group.lookups[i].pooled_stride;
+      lookups[i].pooled_type = tables[lookups[i].table].type;
     }
     GroupLookup(tables, lookups, BestRowKernels(), &sequential_);
     for (int32_t i = 0; i < group.num_lookups; ++i) {

@@ -89,11 +89,14 @@ class BlockPooling {
     rows.count = std::min(k_end - k, block.end - block.begin);
     rows.rows = table_.data[0];
     rows.num_rows = static_cast<uint64_t>(table_.shards.num_rows());
-    rows.row_bytes = table_.dim * ByteSize(table_.type);
+    rows.row_bytes = RowBytesOf(table_.type, table_.dim);
     rows.row_stride = table_.stride(0);
-    rows.pooled_bytes = lookup_.pooled_stride * ByteSize(table_.type);
+    rows.pooled_bytes = lookup_.pooled_stride * ByteSize(lookup_.pooled_type);
     rows.pooled = static_cast<char*>(lookup_.pooled) + block.begin * rows.pooled_bytes;
     rows.past_caches = past_caches_;
+    rows.type = table_.type;
+    rows.pooled_type = lookup_.pooled_type;
+    rows.dim = table_.dim;
     const int64_t done = kernels_.copy_rows(rows);
     // All of the block's ids are read, each for a bag: no bag has a second one.
     if (done == k_end - k && done == block.end - block.begin) return block.end;
@@ -198,8 +201,9 @@ class BlockPooling {
     block.type = table_.type;
     block.combiner = lookup_.bags.combiner;
     block.pooled = static_cast<char*>(lookup_.pooled) +
-                   (end_bag - bags) * lookup_.pooled_stride * ByteSize(table_.type);
+                   (end_bag - bags) * lookup_.pooled_stride * ByteSize(lookup_.pooled_type);
     block.pooled_stride = lookup_.pooled_stride;
+    block.pooled_type = lookup_.pooled_type;
     kernels_.pool(block);
   }
 
@@ -236,8 +240,8 @@ BagFault PoolAll(const std::vector<Table>& tables, const std::vector<Lookup>& lo
   for (const Lookup& lookup : lookups) {
     const Table& table = tables[lookup.table];
     bags.push_back(&lookup.bags);
-    row_bytes.push_back(table.dim * ByteSize(table.type));
-    pooled_bytes += lookup.bags.num_bags * row_bytes.back();
+    row_bytes.push_back(RowBytesOf(table.type, table.dim));
+    pooled_bytes += lookup.bags.num_bags * table.dim * ByteSize(lookup.pooled_type);
   }
   const bool past_caches = pooled_bytes > kMostCachedBytes;
   const std::vector<BagBlock> blocks = BlocksOf(bags, row_bytes, parallel->num_threads());

@@ -21,7 +21,7 @@ struct Table {
   RowType type = RowType::kFloat;
 
   int64_t stride(int shard) const {
-    return strides.empty() ? dim * ByteSize(type) : strides[shard];
+    return strides.empty() ? RowBytesOf(type, dim) : strides[shard];
   }
   const char* Row(int64_t key) const {
     const int shard = data.size() == 1 ? 0 : shards.ShardOf(key);
@@ -34,8 +34,9 @@ struct Table {
 struct Lookup {
   Bags bags;
   int table = 0;
-  void* pooled = nullptr;  // [num_bags, dim] of the table's type, rows pooled_stride elements apart
+  void* pooled = nullptr;  // [num_bags, dim], rows pooled_stride elements apart
   int64_t pooled_stride = 0;
+  RowType pooled_type = RowType::kFloat;  // or that of the table
 };
 
 // Keeps the first of the faults that threads find.

@@ -85,6 +85,8 @@ void AddSquares(const Columns& used, const Columns& fresh, Squares* sums) {
       return AddSquaresOf<Half>(used, fresh, sums);
     case RowType::kBfloat16:
       return AddSquaresOf<Bfloat16>(used, fresh, sums);
+    case RowType::kScaledBytes:
+      break;  // has no updates
   }
 }
 

@@ -103,7 +103,7 @@ BagFault RefreshBags(const std::vector<Table>& tables, const std::vector<Changed
     (*refreshed)[i].ids = lookup.bags.num_ids;
     (*refreshed)[i].bags = lookup.bags.num_bags;
     bags.push_back(changed[lookup.table].none() ? &nothing : &lookup.bags);
-    row_bytes.push_back(table.dim * ByteSize(table.type));
+    row_bytes.push_back(RowBytesOf(table.type, table.dim));
   }
   const std::vector<BagBlock> blocks = BlocksOf(bags, row_bytes, parallel->num_threads());
   FirstFault first;

@@ -51,6 +51,7 @@ int64_t CopyBlock(const ServedShard& shard, const int64_t* rows, const ShardBloc
     copied.combiner = Combiner::kSum;
     copied.pooled = packed + at * row_bytes;
     copied.pooled_stride = shard.dim;
+    copied.pooled_type = type;
     kernels.pool(copied);
   }
   return block.end;
@@ -115,6 +116,7 @@ absl::Status PoolBags(const std::vector<ServedShard>& shards,
       lookup.table = static_cast<int>(i);
       lookup.pooled = pooled;
       lookup.pooled_stride = shards[i].dim;
+      lookup.pooled_type = type;
       lookups.push_back(lookup);
       pooled += bags.num_bags * shards[i].dim * ByteSize(type);
     }

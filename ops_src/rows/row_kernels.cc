@@ -72,7 +72,7 @@ const Runnable& Found() {
 
 // The widest vectors that rows are made of without a rest: a rest takes masked loads and stores,
 // which cost more than narrow vectors do (rows of 8 floats are updated twice as fast by AVX2 as by
-// half-masked AVX-512). Rows of 16 bits need the conversions that the portable set lacks.
+// half-masked AVX-512). Other types need conversions that the portable set lacks.
 const RowKernels& SetFor(int64_t dim, RowType type) {
   const Runnable& found = Found();
   const int narrowest = type == RowType::kFloat || found.count == 1 ? 0 : 1;
@@ -85,6 +85,7 @@ const RowKernels& SetFor(int64_t dim, RowType type) {
 void Pool(const PoolBlock& block) { SetFor(block.dim, block.type).pool(block); }
 
 int64_t CopyRows(const SingleRows& block) {
+  if (block.type != block.pooled_type) return SetFor(block.dim, block.type).copy_rows(block);
   return SetFor(block.row_bytes / 4, RowType::kFloat).copy_rows(block);
 }
 

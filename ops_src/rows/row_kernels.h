@@ -17,11 +17,12 @@ struct PoolBlock {
   int64_t dim;
   RowType type;
   Combiner combiner;
-  void* pooled;  // of the same type as the rows; bag i at element i * pooled_stride
+  void* pooled;  // bag i at element i * pooled_stride
   int64_t pooled_stride;
+  RowType pooled_type;  // that of the rows, or kFloat
 };
 
-// Bags of one id each: row ids[i] of a table becomes pooled row i.
+// Bags of one id each: row ids[i] of a table becomes pooled row i, of the same type or as floats.
 struct SingleRows {
   const void* ids;
   bool wide_ids;             // int64, else int32
@@ -36,6 +37,9 @@ struct SingleRows {
   void* pooled;  // rows pooled_bytes apart
   int64_t pooled_bytes;
   bool past_caches;  // what is written is more than caches hold
+  RowType type;      // of the rows
+  RowType pooled_type;
+  int64_t dim;  // where both differ
 };
 
 // Occurrences of rows, sorted: each is key << payload_bits | payload. Those of one key are a run;

@@ -3,6 +3,7 @@
 #define GRAPH_OPT_ROWS_ROW_KERNELS_COMPILED_H_
 
 #include "rows/idle_rows.h"
+#include "rows/read_rows.h"
 #include "rows/row_kernels.h"
 #include "rows/run_sums.h"
 #include "rows/single_rows.h"
@@ -25,11 +26,11 @@ inline int64_t RowsBeforeEights(int64_t n) {
 template <typename T, int kParts>
 struct Columns {
   static inline Floats Read(const void* row, int64_t at, int part, int some) {
-    const T* from = static_cast<const T*>(row) + at + part * kLanes;
-    return some == 0 ? Load(from) : LoadSome(from, some);
+    return ReadRow(static_cast<const T*>(row), at + part * kLanes, some);
   }
 
-  static inline void Write(const Floats* lanes, T* to, int some) {
+  template <typename Pooled>
+  static inline void Write(const Floats* lanes, Pooled* to, int some) {
     for (int p = 0; p < kParts; ++p) {
       if (some == 0) {
         Store(lanes[p], to + p * kLanes);
@@ -85,9 +86,9 @@ inline float DivisorOf(const PoolBlock& block, int64_t begin, int64_t end) {
   return DivisorOfTotal(block.combiner, total);
 }
 
-template <typename T, int kParts>
+template <typename T, int kParts, typename Pooled>
 inline void PoolColumns(const PoolBlock& block, int64_t begin, int64_t end, float divisor,
-                        int64_t at, int some, T* pooled) {
+                        int64_t at, int some, Pooled* pooled) {
   typedef Columns<T, kParts> Part;
   Floats total[kParts];
   const void* const* rows = block.rows + begin;
@@ -108,11 +109,11 @@ inline void PoolColumns(const PoolBlock& block, int64_t begin, int64_t end, floa
 }
 
 // The pooled row of a bag without ids.
-template <typename T>
-inline void PoolNothing(const PoolBlock& block, T* pooled) {
+template <typename Pooled>
+inline void PoolNothing(const PoolBlock& block, Pooled* pooled) {
   const int64_t dim = block.dim;
   if (!GivesNan(block.combiner)) {
-    memset(pooled, 0, dim * sizeof(T));
+    memset(pooled, 0, dim * sizeof(Pooled));
     return;
   }
   const Floats nan = Broadcast(NAN);
@@ -121,8 +122,8 @@ inline void PoolNothing(const PoolBlock& block, T* pooled) {
   if (at < dim) StoreSome(nan, pooled + at, static_cast<int>(dim - at));
 }
 
-template <typename T>
-inline void PoolBag(const PoolBlock& block, int64_t begin, int64_t end, T* pooled) {
+template <typename T, typename Pooled>
+inline void PoolBag(const PoolBlock& block, int64_t begin, int64_t end, Pooled* pooled) {
   const int64_t dim = block.dim;
   if (begin == end) return PoolNothing(block, pooled);
   const float divisor = DivisorOf(block, begin, end);
@@ -138,10 +139,20 @@ inline void PoolBag(const PoolBlock& block, int64_t begin, int64_t end, T* poole
   }
 }
 
+// The pooled row of a bag of one id and no weight.
 template <typename T>
+inline void PoolOne(const PoolBlock& block, const void* row, void* pooled) {
+  if (block.pooled_type != block.type) {
+    RowToFloats<T>(row, block.dim, static_cast<float*>(pooled));
+  } else {
+    CopyRow(row, RowBytesOf(block.type, block.dim), pooled);
+  }
+}
+
+template <typename T, typename Pooled>
 inline void PoolTyped(const PoolBlock& block) {
   const int64_t count = block.offsets[block.num_bags];
-  const int64_t row_bytes = block.dim * static_cast<int64_t>(sizeof(T));
+  const int64_t row_bytes = RowBytesOf(block.type, block.dim);
   const int64_t ahead = RowsAhead(row_bytes);
   int64_t fetched = 0;
   for (int64_t i = 0; i < block.num_bags; ++i) {
@@ -149,23 +160,26 @@ inline void PoolTyped(const PoolBlock& block) {
     const int64_t end = block.offsets[i + 1];
     const int64_t fetch_end = end + ahead < count ? end + ahead : count;
     for (; fetched < fetch_end; ++fetched) FetchRow(block.rows[fetched], row_bytes);
-    T* pooled = static_cast<T*>(block.pooled) + i * block.pooled_stride;
+    Pooled* pooled = static_cast<Pooled*>(block.pooled) + i * block.pooled_stride;
     if (end - begin == 1 && block.weights == nullptr) {
-      CopyRow(block.rows[begin], row_bytes, pooled);
+      PoolOne<T>(block, block.rows[begin], pooled);
     } else {
-      PoolBag(block, begin, end, pooled);
+      PoolBag<T>(block, begin, end, pooled);
     }
   }
 }
 
 void Pool(const PoolBlock& block) {
+  const bool to_floats = block.pooled_type == RowType::kFloat;
   switch (block.type) {
     case RowType::kFloat:
-      return PoolTyped<float>(block);
+      return PoolTyped<float, float>(block);
     case RowType::kHalf:
-      return PoolTyped<Half>(block);
+      return to_floats ? PoolTyped<Half, float>(block) : PoolTyped<Half, Half>(block);
     case RowType::kBfloat16:
-      return PoolTyped<Bfloat16>(block);
+      return to_floats ? PoolTyped<Bfloat16, float>(block) : PoolTyped<Bfloat16, Bfloat16>(block);
+    case RowType::kScaledBytes:
+      return PoolTyped<ScaledByte, float>(block);
   }
 }
 

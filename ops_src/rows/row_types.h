@@ -8,7 +8,14 @@
 namespace graph_opt {
 
 // What a table's rows are made of. Sums are kept in float whatever the type.
-enum class RowType { kFloat, kHalf, kBfloat16 };
+//
+//   kScaledBytes   a row is [float scale, dim bytes] without padding, so that one read fetches it;
+//                  element i is bytes[i] * scale, rounded to float. Such rows are only read.
+//
+// The layout is that of FBGEMM's fused row-wise quantization, without its bias.
+enum class RowType { kFloat, kHalf, kBfloat16, kScaledBytes };
+
+constexpr int64_t kScaleBytes = 4;
 
 struct Half {
   uint16_t bits;
@@ -18,7 +25,15 @@ struct Bfloat16 {
   uint16_t bits;
 };
 
-inline int64_t ByteSize(RowType type) { return type == RowType::kFloat ? 4 : 2; }
+// Of an element. Static, as those below.
+static inline int64_t ByteSize(RowType type) {
+  if (type == RowType::kScaledBytes) return 1;
+  return type == RowType::kFloat ? 4 : 2;
+}
+
+static inline int64_t RowBytesOf(RowType type, int64_t dim) {
+  return dim * ByteSize(type) + (type == RowType::kScaledBytes ? kScaleBytes : 0);
+}
 
 // How the rows of a bag become one: their sum, divided by nothing, by the sum of the weights, or by
 // the root of the sum of their squares. Where that is 0, kMean and kSqrtN give 0, as TensorFlow 2
@@ -27,7 +42,6 @@ inline int64_t ByteSize(RowType type) { return type == RowType::kFloat ? 4 : 2; 
 enum class Combiner { kSum, kMean, kSqrtN, kMeanOrNan, kSqrtNOrNan };
 constexpr int kCombiners = 5;
 
-// Static, as those below.
 static inline bool IsMean(Combiner combiner) {
   return combiner == Combiner::kMean || combiner == Combiner::kMeanOrNan;
 }

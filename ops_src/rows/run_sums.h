@@ -162,6 +162,8 @@ int64_t SumRuns(const Occurrences& all, const RunSums& sums) {
       return SumRunsTyped<Half>(all, sums);
     case RowType::kBfloat16:
       return SumRunsTyped<Bfloat16>(all, sums);
+    case RowType::kScaledBytes:
+      break;  // has no gradients
   }
   return 0;
 }

@@ -2,6 +2,7 @@
 #ifndef GRAPH_OPT_ROWS_SINGLE_ROWS_H_
 #define GRAPH_OPT_ROWS_SINGLE_ROWS_H_
 
+#include "rows/read_rows.h"
 #include "rows/row_kernels.h"
 #include "rows/run_sums.h"
 #include "rows/vector_lanes.h"
@@ -34,9 +35,27 @@ inline void StreamRow(const void* row, int64_t row_bytes, void* to) {
   }
 }
 
+// How a row becomes a pooled row.
+struct Copied {
+  static inline void Take(const SingleRows& block, const void* row, void* pooled) {
+    CopyRow(row, block.row_bytes, pooled);
+  }
+};
+struct Streamed {
+  static inline void Take(const SingleRows& block, const void* row, void* pooled) {
+    StreamRow(row, block.row_bytes, pooled);
+  }
+};
+template <typename T>
+struct AsFloats {
+  static inline void Take(const SingleRows& block, const void* row, void* pooled) {
+    RowToFloats<T>(row, block.dim, static_cast<float*>(pooled));
+  }
+};
+
 // One loop looks an id up, asks for its row, and copies the row of an earlier id, so that memory is
 // never idle.
-template <typename Id, bool kPastCaches>
+template <typename Id, typename How>
 inline int64_t CopyTyped(const SingleRows& block) {
   const Id* const ids = static_cast<const Id*>(block.ids);
   const char* const rows = static_cast<const char*>(block.rows);
@@ -59,11 +78,7 @@ inline int64_t CopyTyped(const SingleRows& block) {
       if (*position != block.first_bag + i) return i;
       position += block.stride;
     }
-    if (kPastCaches) {
-      StreamRow(rows + id * stride, row_bytes, pooled);
-    } else {
-      CopyRow(rows + id * stride, row_bytes, pooled);
-    }
+    How::Take(block, rows + id * stride, pooled);
     pooled += block.pooled_bytes;
   }
   return count;
@@ -75,12 +90,19 @@ inline bool FitsVectors(const SingleRows& block) {
   return all % kVectorBytes == 0;
 }
 
+template <typename How>
+inline int64_t CopyAs(const SingleRows& block) {
+  return block.wide_ids ? CopyTyped<int64_t, How>(block) : CopyTyped<int32_t, How>(block);
+}
+
 int64_t CopyRows(const SingleRows& block) {
-  if (!block.past_caches || !FitsVectors(block)) {
-    return block.wide_ids ? CopyTyped<int64_t, false>(block) : CopyTyped<int32_t, false>(block);
+  if (block.type != block.pooled_type) {
+    if (block.type == RowType::kHalf) return CopyAs<AsFloats<Half>>(block);
+    if (block.type == RowType::kBfloat16) return CopyAs<AsFloats<Bfloat16>>(block);
+    return CopyAs<AsFloats<ScaledByte>>(block);
   }
-  const int64_t count =
-      block.wide_ids ? CopyTyped<int64_t, true>(block) : CopyTyped<int32_t, true>(block);
+  if (!block.past_caches || !FitsVectors(block)) return CopyAs<Copied>(block);
+  const int64_t count = CopyAs<Streamed>(block);
   FinishStores();
   return count;
 }

@@ -173,6 +173,39 @@ inline void Store(Floats lanes, Half* to) {
 }
 #endif
 
+// Bytes as whole numbers.
+#if defined(__AVX512F__)
+inline Floats Load(const int8_t* from) {
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+  return _mm512_maskz_cvtepi32_ps(0xffff, _mm512_maskz_cvtepi8_epi32(0xffff, bytes));
+}
+inline Floats LoadSome(const int8_t* from, int count) {
+  const __m128i bytes = _mm_maskz_loadu_epi8(static_cast<__mmask16>((1u << count) - 1), from);
+  return _mm512_maskz_cvtepi32_ps(0xffff, _mm512_maskz_cvtepi8_epi32(0xffff, bytes));
+}
+#else
+inline Floats FromBytes(uint64_t bytes) {
+#if defined(__AVX2__)
+  const __m128i low = _mm_cvtsi64_si128(static_cast<long long>(bytes));
+  return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(low));
+#else
+  Floats lanes;
+  for (int i = 0; i < kLanes; ++i) lanes[i] = static_cast<int8_t>(bytes >> (8 * i));
+  return lanes;
+#endif
+}
+inline Floats Load(const int8_t* from) {
+  uint64_t bytes = 0;
+  memcpy(&bytes, from, kLanes);
+  return FromBytes(bytes);
+}
+inline Floats LoadSome(const int8_t* from, int count) {
+  uint64_t bytes = 0;
+  for (int i = 0; i < count; ++i) bytes |= uint64_t{static_cast<uint8_t>(from[i])} << (8 * i);
+  return FromBytes(bytes);
+}
+#endif
+
 template <typename Short>
 inline Floats LoadSome(const Short* from, int count) {
   Short padded[kLanes] = {};

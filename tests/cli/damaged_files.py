@@ -18,9 +18,12 @@ from graph_opt.compat import tf
 from graph_opt.compat.saved_models import SavedModel
 from graph_opt.compat.varint import varint
 from graph_opt.reporting.step_records import StepRecord, Wait, trace_events
+from tests.serving.mapped_models import export, fill, two_tables
 
 ROWS = np.arange(22, dtype=np.float32).reshape(11, 2)
 _MASK = 0xA282EAD8
+_TABLE = "served/assets/graph_opt_tables/0000-first.table"
+_TABLE_PAGE = 4092  # Its checksum follows.
 # What numbers in headers are likely to be taken for: sizes, offsets, counts.
 _NUMBERS = (0, 1, 127, 128, 2**31 - 1, 2**31, 2**32 - 1, 2**40, 2**63 - 1, 2**64 - 1)
 _WORDS = (
@@ -232,6 +235,15 @@ def _arrays(folder: Path) -> None:
     )
 
 
+def _mapped(folder: Path) -> None:
+    export(two_tables, folder, fill(2.0))
+
+
+def _sealed_table(data: bytes) -> bytes:
+    page = data[:_TABLE_PAGE]
+    return page + struct.pack("<I", google_crc32c.value(page)) + data[_TABLE_PAGE + 4 :]
+
+
 def _array(folder: Path) -> None:
     np.save(folder / "f.npy", ROWS)
 
@@ -274,6 +286,7 @@ TO_NPY = (
 TIMELINE = ("inspect", "{}/graph.pb", "--html", "{}/out.html", "--timeline", "{}/f")
 FROM_DUMP = ("convert", "{}/d", "{}/out", "--to", "npy", "--dry-run")
 FROM_ARRAYS = ("convert", "{}/n", "{}/out", "--to", "sok", "--dry-run")
+UPDATE = ("update", "{}/served", "{}/checkpoints/model.ckpt-0")
 KEYED = ("convert", "{}/f.npy", "{}/out", "--to", "sok", "--dry-run", "--keys")
 
 TARGETS: Dict[str, Target] = {
@@ -295,6 +308,9 @@ TARGETS: Dict[str, Target] = {
     "keys of a dump": Target(_dump, "d/t_0-key", FROM_DUMP),
     "rows of a dump": Target(_dump, "d/t_0-Adam-m", FROM_DUMP),
     "facts of a dump": Target(_dump, "d/t_0-graph_opt.json", FROM_DUMP),
+    "table": Target(_mapped, _TABLE, UPDATE),
+    "forged table": Target(_mapped, _TABLE, UPDATE, False, bytes, _sealed_table),
+    "list of tables": Target(_mapped, "served/assets/graph_opt_tables.txt", UPDATE),
     "array": Target(_array, "f.npy", ("convert", "{}/f.npy", "{}/out", "--to", "sok", "--dry-run")),
     "facts of arrays": Target(_arrays, "n/graph_opt.json", FROM_ARRAYS),
     "array of keys": Target(_keys, "keys.npy", (*KEYED, "{}/keys.npy")),

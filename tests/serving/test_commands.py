@@ -12,6 +12,7 @@ from graph_opt.cli.main import main
 from graph_opt.compat import tf
 from graph_opt.compat.saved_models import parse_saved_model
 from tests.json_documents import validated
+from tests.serving.mapped_models import export, fill, two_tables
 from tests.serving.models_to_serve import of_examples, of_placeholders, save
 
 
@@ -49,6 +50,28 @@ def test_options_without_effect_are_told(tmp_path: Path, capsys: pytest.CaptureF
     assert main([*command, "--set", "do_smart_stage=true", "--set", "minimum_lookups=2"]) == 0
     told = capsys.readouterr().err
     assert "this has no effect: graph_options.optimizer_options.do_smart_stage\n" in told
+
+
+def test_tables_are_mapped_and_updated(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    exported = export(two_tables, tmp_path, fill(2.0))
+    served, again = str(exported.folder), str(tmp_path / "again")
+    assert main(["export", str(tmp_path / "model"), "-o", again, "--map-tables"]) == 0
+    assert "2 tables and 1 other variables mapped from files" in capsys.readouterr().out
+    assert main(["update", served, *exported.checkpoints]) == 0
+    told = capsys.readouterr().out.splitlines()
+    assert told[0].startswith("{}/updates/1: 3 tables replaced, 0 rows".format(served))
+    assert told[-1] == "servers that start: start from it"
+    assert main(["update", served, *exported.checkpoints, "-o", str(tmp_path / "update")]) == 0
+    assert "servers that start" not in capsys.readouterr().out
+    for arguments, code, message in (
+        ([served, str(tmp_path / "model" / "variables" / "variables")], 1, "nothing differs"),
+        ([served, str(tmp_path / "none")], 2, "there is no checkpoint"),
+        ([str(tmp_path / "model"), *exported.checkpoints], 2, "has no mapped tables"),
+        ([str(tmp_path / "none"), *exported.checkpoints], 2, "none: no such file"),
+        ([served, *exported.checkpoints, "-o", again], 2, "again: exists already"),
+    ):
+        assert main(["update", *arguments]) == code
+        assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -31,10 +31,11 @@ def one_feature() -> Model:
     return Model(inputs, {"sums": sums, "first": model.outputs["first"]}, {})
 
 
-@pytest.fixture
-def exported(tmp_path: Path) -> Any:
+@pytest.fixture(params=[False, True], ids=["variables", "mapped"])
+def exported(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     save(one_feature, tmp_path / "model")
-    return graph_opt.export_fused(str(tmp_path / "model"), str(tmp_path / "served"))
+    model, served = str(tmp_path / "model"), str(tmp_path / "served")
+    return graph_opt.export_fused(model, served, map_tables=request.param)
 
 
 def test_a_python_process_serves_both_graphs(exported: Any, tmp_path: Path) -> None:
@@ -91,7 +92,7 @@ def test_a_c_program_serves_both_graphs(exported: Any, tmp_path: Path) -> None:
 
 def test_the_library_has_no_op_that_trains(exported: Any) -> None:
     data = Path(exported.library).read_bytes()
-    assert b"ResourceGroupEmbeddingLookup" in data
+    assert b"ResourceGroupEmbeddingLookup" in data and b"OpenServedTables" in data
     for op in (
         b"GroupEmbeddingApply",
         b"GroupEmbeddingGrad",

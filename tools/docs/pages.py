@@ -97,6 +97,7 @@ NAVIGATION: Dict[str, Sequence[str]] = {
         "command-inspect",
         "command-plan",
         "command-export",
+        "command-update",
         "command-convert",
         "command-completion",
     ),

@@ -182,7 +182,7 @@ GROUPS = (
         "Serving",
         "How does a program export a model for servers?",
         "serving",
-        ("export_fused",),
+        ("export_fused", "update_served"),
     ),
     Group(
         "api-strategies",

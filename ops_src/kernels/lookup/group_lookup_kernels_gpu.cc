@@ -31,6 +31,7 @@ class GroupLookupGpuKernel : public GroupGpuKernel {
     OP_REQUIRES_OK(ctx, AllocatePooled(ctx, attrs_, inputs, dims, dtypes, &lookups));
     for (int i = 0; i < attrs_.num_lookups(); ++i) {
       const Lookup& lookup = lookups[i];
+      OP_REQUIRES_OK(ctx, CheckPooled(lookup, dtypes));
       group.AddLookup(lookup.bags, inputs.sizes(i), lookup.table, lookup.pooled,
                       lookup.pooled_stride);
     }
@@ -53,6 +54,14 @@ class GroupLookupGpuKernel : public GroupGpuKernel {
     OP_REQUIRES_OK(ctx, FaultOf(fault, *group));
   }
 
+  Status CheckPooled(const Lookup& lookup, const std::vector<DataType>& dtypes) const {
+    const DataType dtype = dtypes[lookup.table];
+    if (lookup.pooled_type != RowType::kFloat || dtype == tensorflow::DT_FLOAT) return Status();
+    return errors::Unimplemented(name(), ": table '", attrs_.table_names[lookup.table], "' of ",
+                                 tensorflow::DataTypeString(dtype),
+                                 " is pooled into float on CPUs only: place the op on one");
+  }
+
   Status AddTables(const VariableTables& tensors, GpuGroup* group, std::vector<int64_t>* dims,
                    std::vector<DataType>* dtypes) {
     for (int t = 0; t < attrs_.num_tables(); ++t) {
@@ -71,6 +80,10 @@ class GroupLookupGpuKernel : public GroupGpuKernel {
         shard.num_rows = tensor.dim_size(0);
         shard.rows = DataOf(tensor);
         shards.push_back(shard);
+      }
+      if (first.dtype() == tensorflow::DT_INT8) {
+        return errors::Unimplemented(name(), ": table '", attrs_.table_names[t],
+                                     "' of int8 is looked up on CPUs only: place the op on one");
       }
       RowType type;
       TF_RETURN_IF_ERROR(RowTypeOf(first.dtype(), &type));

@@ -1,5 +1,6 @@
 #include "kernels/lookup/looked_up_tables.h"
 
+#include <string>
 #include <utility>
 
 #include "kernels/kernel_names.h"
@@ -25,6 +26,17 @@ Status CheckPart(const VariableTables& tensors, const GroupAttrs& attrs, int tab
                                  "; need [rows, width], all parts alike");
 }
 
+// Tables of int8 have a scale in front of each row.
+Status TypeOfRows(const Tensor& tensor, const std::string& name, Table* table) {
+  if (tensor.dtype() != tensorflow::DT_INT8) return RowTypeOf(tensor.dtype(), &table->type);
+  table->type = RowType::kScaledBytes;
+  table->dim -= kScaleBytes;
+  if (table->dim > 0) return Status();
+  return errors::InvalidArgument("table '", name, "' of int8 has shape ",
+                                 tensor.shape().DebugString(),
+                                 "; need [rows, 4 + width], each row with its scale in front");
+}
+
 }  // namespace
 
 Status LookedUpTables::Open(OpKernelContext* ctx, const GroupAttrs& attrs) {
@@ -42,7 +54,7 @@ Status LookedUpTables::Open(OpKernelContext* ctx, const GroupAttrs& attrs) {
       table.strides.push_back(memory.stride);
       table.dim = memory.dim;
     }
-    TF_RETURN_IF_ERROR(RowTypeOf(variables_[first].dtype(), &table.type));
+    TF_RETURN_IF_ERROR(TypeOfRows(variables_[first], attrs.table_names[t], &table));
     table.shards = TableShards(attrs.partition(t), std::move(rows));
     rows_.push_back(table.shards.num_rows());
     dims_.push_back(table.dim);

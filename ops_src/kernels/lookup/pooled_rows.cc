@@ -68,11 +68,13 @@ Status AllocatePooled(OpKernelContext* ctx, const GroupAttrs& attrs, const Group
     lookup.table = attrs.lookup_tables[i];
     const DataType dtype = dtypes[lookup.table];
     const DataType wanted = ctx->expected_output_dtype(attrs.pooled_of(i));
-    if (wanted != dtype) {
+    if (wanted != dtype && wanted != tensorflow::DT_FLOAT) {
       return errors::InvalidArgument(op, ": table '", attrs.table_names[lookup.table], "' is of ",
                                      tensorflow::DataTypeString(dtype), ", pooled_dtypes says ",
-                                     tensorflow::DataTypeString(wanted));
+                                     tensorflow::DataTypeString(wanted),
+                                     "; need the same, or float");
     }
+    TF_RETURN_IF_ERROR(RowTypeOf(wanted, &lookup.pooled_type));
     TF_RETURN_IF_ERROR(CheckWidth(op, attrs, i, dims[lookup.table]));
     lookup.pooled_stride = attrs.joined() ? attrs.columns_width : dims[lookup.table];
     if (i == 0 || !attrs.joined()) {
@@ -83,7 +85,7 @@ Status AllocatePooled(OpKernelContext* ctx, const GroupAttrs& attrs, const Group
     }
     lookup.pooled = Data(*pooled);
     if (attrs.joined()) {
-      lookup.pooled = Data(*pooled) + attrs.columns[i] * tensorflow::DataTypeSize(dtype);
+      lookup.pooled = Data(*pooled) + attrs.columns[i] * tensorflow::DataTypeSize(wanted);
     }
   }
   return Status();

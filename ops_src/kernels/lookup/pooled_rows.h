@@ -11,9 +11,9 @@
 namespace graph_opt {
 
 // Allocates the outputs `pooled`, the first ones of the op: one for each lookup, or columns of one.
-// `dims` and `dtypes` are the widths and types of the tables. The lookups it fills in lack the
-// tables' rows. With `first_read`, the number of an input, the outputs begin with the values of as
-// many inputs, in their memory where nothing else needs it.
+// `dims` and `dtypes` are the widths and types of the tables; outputs have these, or are of float.
+// The lookups it fills in lack the tables' rows. With `first_read`, the number of an input, the
+// outputs begin with the values of as many inputs, in their memory where nothing else needs it.
 tensorflow::Status AllocatePooled(tensorflow::OpKernelContext* ctx, const GroupAttrs& attrs,
                                   const GroupInputs& inputs, const std::vector<int64_t>& dims,
                                   const std::vector<tensorflow::DataType>& dtypes,

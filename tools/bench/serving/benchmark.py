@@ -4,7 +4,9 @@
     xla        the same, compiled by XLA where it can
     session    the same graph in graph_opt.Session, with fuse_inference
     exported   the graph that graph_opt.export_fused wrote, in TensorFlow's session
+    mapped     the same with its tables in mapped files, of which memory alone is measured
     repeated   the same, with what is the same in all rows computed once, where a model says so
+    int8       exported with tables of int8, and likewise float16, where a model says so
 
 All are open in one process and take turns; a client is a thread that sends one request after
 another. Figures:
@@ -12,6 +14,7 @@ another. Figures:
     latency_p50_ms, latency_p99_ms   of a request
     rows_per_s                       of all clients
     p50_over_stock, rows_over_stock  how many times as fast as stock, in each round
+    p50_over_exported                of tables of low precision: as fast as those of float32
 
 The floor of a latency has the rows of tables at the speed of memory, plus the dense layers alone on
 rows that are fed.
@@ -34,7 +37,8 @@ import tensorflow.compat.v1 as tf
 from tools.bench.adam.traffic import MemoryCopy
 from tools.bench.process_outcome import PartFailed, nothing_of, outcome_of_process, with_figures
 from tools.bench.records import Goal, Outcome, Record, from_runs
-from tools.bench.serving.models import FULL, MODELS, QUICK, Arrays, Served, export
+from tools.bench.serving import memory
+from tools.bench.serving.models import FULL, MODELS, QUICK, Arrays, Model, Served, export
 from tools.bench.turns import in_turns, ratios, seconds_per_call
 
 LIMIT_SECONDS = 900.0
@@ -73,6 +77,10 @@ def run(quick: bool = False) -> Outcome:
             outcome += outcome_of_process(measure, [name, quick], LIMIT_SECONDS)
         except PartFailed as error:
             outcome += nothing_of((name, "exported", {}), ["p50_over_stock"], error)
+    try:
+        outcome += outcome_of_process(memory.measure, [quick], LIMIT_SECONDS)
+    except PartFailed as error:
+        outcome += nothing_of((memory.MODEL, "mapped", {}), ["tables_two_over_one"], error)
     return with_figures(outcome)
 
 
@@ -85,7 +93,7 @@ def measure(name: str, quick: bool) -> Outcome:
         served = export(name, sizes, Path(folder) / "model")
         sessions = {
             mode: stack.enter_context(opened)
-            for mode, opened in _sessions(Path(folder), MODELS[name].repeated).items()
+            for mode, opened in _sessions(Path(folder), MODELS[name]).items()
         }
         whole = MODELS[name].request(sizes)
         bandwidth = MemoryCopy().bytes_per_s(0.02 if quick else 1.0)
@@ -111,7 +119,7 @@ class _Open(NamedTuple):
     signature: Any
 
 
-def _sessions(folder: Path, repeated: Sequence[str]) -> Dict[str, Any]:
+def _sessions(folder: Path, made: Model) -> Dict[str, Any]:
     import graph_opt
 
     model, fused = str(folder / "model"), str(folder / "served")
@@ -129,10 +137,14 @@ def _sessions(folder: Path, repeated: Sequence[str]) -> Dict[str, Any]:
         "session": _open(graph_opt.Session, grouped, ["serve"], model),
         "exported": _open(tf.Session, None, list(exported.fused_tags), fused),
     }
-    if repeated:
+    if made.repeated:
         once = str(folder / "once")
-        tags = graph_opt.export_fused(model, once, repeated=repeated).fused_tags
+        tags = graph_opt.export_fused(model, once, repeated=made.repeated).fused_tags
         opened["repeated"] = _open(tf.Session, None, list(tags), once)
+    for dtype in made.table_dtypes:
+        low = str(folder / dtype)
+        tags = graph_opt.export_fused(model, low, table_dtype=dtype).fused_tags
+        opened[dtype] = _open(tf.Session, None, list(tags), low)
     return opened
 
 
@@ -208,6 +220,9 @@ def _records(
         yield record("rows_per_s", runs=rates[mode], unit="1/s")
         if mode == "stock":
             continue
+        if mode in MODELS[name].table_dtypes:
+            over = ratios(medians["exported"], medians[mode])
+            yield record("p50_over_exported", runs=over)
         p50_goals, rate_goals = _goals(mode, clients)
         yield record(
             "p50_over_stock",

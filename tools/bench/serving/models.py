@@ -63,11 +63,19 @@ class Served(NamedTuple):
 
 
 class Model(NamedTuple):
-    """How a model is built, a request of 512 rows, and what is the same in all of them."""
+    """How a model is built, a request of 512 rows, and how else it is exported.
+
+    Attributes:
+      build: Makes it in the default graph.
+      request: Makes the request.
+      repeated: What is the same in all rows of it.
+      table_dtypes: Dtypes of tables beside float32 that are measured.
+    """
 
     build: Callable[[Sizes], Served]
     request: Callable[[Sizes], Arrays]
     repeated: Sequence[str] = ()
+    table_dtypes: Sequence[str] = ()
 
 
 def _data(sizes: Sizes) -> DataOptions:
@@ -192,7 +200,7 @@ def _histories(sizes: Sizes) -> Arrays:
 
 
 MODELS: Dict[str, Model] = {
-    "wide": Model(_wide, _ids),
+    "wide": Model(_wide, _ids, table_dtypes=("float16", "int8")),
     "wide_examples": Model(_wide_of_examples, _examples),
     "dlrm": Model(_dlrm, _categories),
     "din": Model(_din, _histories),

@@ -1,0 +1,107 @@
+"""What a MetaGraphDef names besides its graph: results, init ops, and collections of both."""
+
+from __future__ import annotations
+
+from typing import AbstractSet, Any, Iterator, List
+
+from graph_opt.compat import tf
+from graph_opt.compat.saved_models import nodes_of_variable
+
+_INIT_SIGNATURE = "__saved_model_init_op"
+_MAIN_OP = "saved_model_main_op"
+_INIT_COLLECTIONS = (_MAIN_OP, "legacy_init_op")
+_VARIABLES = (
+    tf.GraphKeys.GLOBAL_VARIABLES,
+    tf.GraphKeys.TRAINABLE_VARIABLES,
+    tf.GraphKeys.MODEL_VARIABLES,
+    tf.GraphKeys.LOCAL_VARIABLES,
+    tf.GraphKeys.MOVING_AVERAGE_VARIABLES,
+)
+
+
+def fetched_names(meta_graph: Any) -> List[str]:
+    """Tensors that signatures feed and fetch, init ops and assets: what a server runs."""
+    names = [info.name for info in tensors_of_signatures(meta_graph)]
+    names += [asset.tensor_info.name for asset in meta_graph.asset_file_def]
+    return names + init_ops(meta_graph)
+
+
+def init_ops(meta_graph: Any) -> List[str]:
+    """The nodes that a loader runs behind the restore; later ones only if there is none before."""
+    found = [_node(info.name) for info in _init_infos(meta_graph)]
+    for key in _INIT_COLLECTIONS:
+        if key in meta_graph.collection_def:
+            found += [_node(name) for name in meta_graph.collection_def[key].node_list.value]
+    return found
+
+
+def set_init_op(meta_graph: Any, node: str) -> None:
+    """Has loaders of all releases run a node behind the restore."""
+    for info in _init_infos(meta_graph):
+        info.name = node
+    collections = [key for key in _INIT_COLLECTIONS if key in meta_graph.collection_def]
+    for key in collections or [_MAIN_OP]:
+        meta_graph.collection_def[key].node_list.value[:] = [node]
+
+
+def tensors_of_signatures(meta_graph: Any) -> Iterator[Any]:
+    """Each part of `TensorInfo` that has a `name`; the parts of sparse tensors wrapped in one."""
+    for signature in meta_graph.signature_def.values():
+        for info in (*signature.inputs.values(), *signature.outputs.values()):
+            yield from named_parts(info)
+
+
+def named_parts(info: Any) -> Iterator[Any]:
+    """The parts of a `TensorInfo` that have a `name`."""
+    encoding = info.WhichOneof("encoding")
+    if encoding == "coo_sparse":
+        for field in ("values_tensor_name", "indices_tensor_name", "dense_shape_tensor_name"):
+            yield _Part(info.coo_sparse, field)
+    elif encoding == "composite_tensor":
+        for component in info.composite_tensor.components:
+            yield from named_parts(component)
+    else:
+        yield info
+
+
+def keep_names(meta_graph: Any, nodes: AbstractSet[str]) -> None:
+    """Removes from collections what is not among these nodes."""
+    for key, collection in meta_graph.collection_def.items():
+        if collection.WhichOneof("kind") == "node_list":
+            names = collection.node_list.value
+            names[:] = [name for name in names if _node(name) in nodes]
+        elif key in _VARIABLES:
+            messages = collection.bytes_list.value
+            belonging = nodes_of_variable(messages)
+            messages[:] = [
+                message
+                for message, tensors in zip(list(messages), belonging)
+                if all(_node(name) in nodes for name in tensors if name)
+            ]
+
+
+class _Part:
+    """A field of `coo_sparse`, which holds a name as `TensorInfo.name` does."""
+
+    def __init__(self, message: Any, field: str) -> None:
+        self._message = message
+        self._field = field
+
+    @property
+    def name(self) -> str:
+        name: str = getattr(self._message, self._field)
+        return name
+
+    @name.setter
+    def name(self, name: str) -> None:
+        setattr(self._message, self._field, name)
+
+
+def _init_infos(meta_graph: Any) -> List[Any]:
+    if _INIT_SIGNATURE not in meta_graph.signature_def:
+        return []
+    return list(meta_graph.signature_def[_INIT_SIGNATURE].outputs.values())
+
+
+def _node(tensor: str) -> str:
+    return tensor.partition(":")[0].lstrip("^")

@@ -1,0 +1,27 @@
+"""Files in memory without TensorFlow: builds and runs `mapped_file_test.cc`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import MadeOnce
+from tests.ops.compiled_functors import QUICK, build, run, sanitized
+
+TEST = "mapped_file_test.cc"
+
+
+@pytest.fixture(scope="module")
+def program(compiled_once: MadeOnce) -> Path:
+    return build(compiled_once, TEST, QUICK)
+
+
+def test_mapped_files(program: Path) -> None:
+    run(program)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sanitizer", ["undefined", "address", "thread"])
+def test_mapped_files_under_a_sanitizer(compiled_once: MadeOnce, sanitizer: str) -> None:
+    run(build(compiled_once, TEST, sanitized(sanitizer)))
