@@ -1,4 +1,4 @@
-"""What `help` and `?` show of public names: arguments, and examples, which run if one process will do."""
+"""What `help` and `?` show of public names: arguments, and examples; most of these run."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any, List
 
@@ -10,9 +11,12 @@ import pytest
 from graph_opt.compat import tf
 from graph_opt.config import ConfigProto
 from graph_opt.config.options import session_options
+from graph_opt.cost.assumptions import Assumptions
+from graph_opt.cost.cost_plan import cost_plan
+from graph_opt.cost.planned_graph import PlannedGraph
 from graph_opt.passes.graph_reports import report_of_lookups
 from graph_opt.report_page.graph_report import GraphReport
-from graph_opt.report_page.page_content import PageSource
+from graph_opt.report_page.page_content import PageSource, page_content
 from graph_opt.reporting.report import Report
 from graph_opt.runtime.trace import StepRecord, Wait
 from tests.report_page.browser import Browser, Keys, by_selector
@@ -40,7 +44,7 @@ def steps_of_a_run() -> List[StepRecord]:
     for number in range(40):
         start = 1.0 + number * 0.01
         waits = (Wait("TensorBufferTake", start, start + 0.002),)
-        steps.append(StepRecord("main", "MainThread", number, start, start + 0.009, waits))
+        steps.append(StepRecord("main", "MainThread", number, start, start + 0.009, waits, True))
         steps.append(StepRecord("async_embedding", "thread/0", number, start - 0.02, start - 0.013))
     return steps
 
@@ -51,6 +55,43 @@ def test_the_overview_counts_and_links_to_the_graph(browser: Browser, model: Pag
     browser.one(".table button.link[title='user_table']").click()
     assert browser.one("#tab-graph").get_attribute("aria-selected") == "true"
     assert browser.one(".details h3").text == "user_table"
+
+
+def test_the_first_screen_tells_what_was_done_gained_left_and_is_to_do(
+    browser: Browser, model: PageSource
+) -> None:
+    browser.open(model)
+    done, gained, left, to_do = [" ".join(text.split()) for text in browser.texts(".card")]
+    assert done.startswith("What was done 3 of 3 lookups fused into 2 ops 2 of 3 run ahead")
+    step = page_content(model)["overview"]["step"]
+    assert gained.startswith(
+        "What was gained {before} → {after} nodes in a step {ahead} run ahead".format(**step)
+    )
+    assert step["before"] > step["after"]
+    assert "1 lookup in the step" in left and "placeholder_upstream" in left
+    assert "Feed the placeholder through staged" in to_do
+    bottoms = [card.rect["y"] + card.rect["height"] for card in browser.all(".card")]
+    assert max(bottoms) < browser.driver.execute_script("return window.innerHeight")
+
+
+def test_a_narrow_window_scrolls_down_only(browser: Browser, model: PageSource) -> None:
+    screen = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": False}
+    browser.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+    try:
+        browser.open(model)
+        for tab in ("overview", "graph", "lookups", "timeline"):
+            browser.one("#tab-" + tab).click()
+            wide = "const one = document.getElementById(arguments[0]); return one.scrollWidth"
+            assert browser.driver.execute_script(wide, tab) <= 390
+    finally:
+        browser.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_the_plan_of_a_step_is_on_the_first_screen(browser: Browser, model: PageSource) -> None:
+    planned = PlannedGraph(model.graph_def, model.rewritten, model.report)
+    browser.open(dataclasses.replace(model, cost=cost_plan(planned, Assumptions(8))))
+    gained = browser.one(".card[aria-label='What was gained']").text
+    assert "ops that run\nby the plan of a step" in gained
 
 
 def test_scopes_open_and_close_by_mouse_and_keys(browser: Browser, model: PageSource) -> None:

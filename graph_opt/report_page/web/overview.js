@@ -57,8 +57,8 @@ function leftCard({ lookups, left, notes }) {
   const inMain = all - lookups.ahead;
   return card(
     "What was left",
-    all > lookups.fused ? figure(grouped(all - lookups.fused), "lookups not fused", lookups.elsewhere ? grouped(lookups.elsewhere) + " where no pass can reach" : "") : null,
-    inMain ? figure(grouped(inMain), "lookups in the step", "") : null,
+    all > lookups.fused ? figure(grouped(all - lookups.fused), plural(all - lookups.fused, "lookup") + " not fused", lookups.elsewhere ? grouped(lookups.elsewhere) + " where no pass can reach" : "") : null,
+    inMain ? figure(grouped(inMain), plural(inMain, "lookup") + " in the step", "") : null,
     left.slice(0, 4).map((row) => html("p", {}, html("code", {}, row.code), " ×" + grouped(row.count))),
     left.length > 4 ? html("p", { class: "faint" }, "and " + counted(left.length - 4, "other reason") + " below") : null,
     notes.filter(([kind]) => kind === "not done").map(([, text]) => html("p", {}, text)),
