@@ -18,6 +18,7 @@ from graph_opt.compat import tf
 from graph_opt.compat.sessions import share_session
 from graph_opt.compat.step_calls import own_message
 from graph_opt.config import extend, merge
+from graph_opt.config.messages import SessionConfig
 from graph_opt.config.options import SWITCHES
 from graph_opt.config.settings import settings_config
 from graph_opt.reporting.summary import summary
@@ -36,7 +37,9 @@ _ITERATOR_INITIALIZER = "MakeIterator"
 Batches = Union[int, Iterable[Mapping[Any, Any]]]
 
 
-def check_rewrite(graph: Any, config: Any, batches: Batches, fetches: Any = ()) -> CheckResult:
+def check_rewrite(
+    graph: Any, config: Optional[SessionConfig], batches: Batches, fetches: Any = ()
+) -> CheckResult:
     """Trains a graph stock and rewritten, and compares what steps return and the variables.
 
     Copies of the graph are run, each in a session of its own, from the same initial values, which

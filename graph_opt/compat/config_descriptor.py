@@ -61,6 +61,11 @@ def is_repeated(field: Any) -> bool:
     return bool(field.label == field.LABEL_REPEATED if known is None else known)
 
 
+def is_map(field: Any) -> bool:
+    """Whether the field of this descriptor is a protobuf map."""
+    return field.message_type is not None and field.message_type.GetOptions().map_entry
+
+
 def _in_module(module: str, message: Any) -> Any:
     """Says where a class is, and those within it: `help` and the like ask every class."""
     message.__module__ = module

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import uuid
-from typing import Any, List, Tuple
+from typing import Any, List, Optional, Tuple
 
 from graph_opt.compat import tf
-from graph_opt.compat.config_descriptor import is_repeated
-from graph_opt.config.messages import ConfigProto, StockConfigProto
+from graph_opt.compat.config_descriptor import is_map, is_repeated
+from graph_opt.config.messages import ConfigProto, SessionConfig, StockConfigProto
 
 # Field 1009 = true, in bytes. TensorFlow ignores it. It tells the pools that `to_stock` wrote from
 # those that the user wrote, so that `extend` can remove exactly the former again.
@@ -16,7 +16,7 @@ _WRITTEN_BY_US = b"\x88\x3f\x01"
 _SESSION = "graph_opt/"
 
 
-def extend(config: Any) -> Any:
+def extend(config: Optional[SessionConfig]) -> ConfigProto:
     """`config` as a new extended ConfigProto.
 
     Args:
@@ -51,7 +51,7 @@ def extend(config: Any) -> Any:
     return extended
 
 
-def to_stock(config: Any, target: str = "") -> Any:
+def to_stock(config: Optional[SessionConfig], target: str = "") -> Any:
     """`config` as a stock `tf.ConfigProto`, for TensorFlow's own sessions.
 
     Options that TensorFlow does not know travel along as unknown fields; `extend` brings them
@@ -86,7 +86,7 @@ def to_stock(config: Any, target: str = "") -> Any:
     return stock
 
 
-def merge(base: Any, override: Any) -> Any:
+def merge(base: Optional[SessionConfig], override: Optional[SessionConfig]) -> ConfigProto:
     """`base`, overridden by everything that `override` sets.
 
     Scalars of `override` win, messages merge field by field, and maps are united. A list is
@@ -117,12 +117,7 @@ def _clear_lists_set_in(changes: Any, merged: Any) -> None:
             _clear_lists_set_in(value, getattr(merged, field.name))
 
 
-def is_map(field: Any) -> bool:
-    """Whether the field of this descriptor is a protobuf map."""
-    return field.message_type is not None and field.message_type.GetOptions().map_entry
-
-
-def _write_pools(config: Any) -> None:
+def _write_pools(config: ConfigProto) -> None:
     pools = config.session_inter_op_thread_pool
     if len(pools) > 1:
         raise tf.errors.InvalidArgumentError(
@@ -141,7 +136,7 @@ def _write_pools(config: Any) -> None:
         written.MergeFromString(_WRITTEN_BY_US)
 
 
-def _remove_written_pools(config: Any) -> None:
+def _remove_written_pools(config: ConfigProto) -> None:
     pools = config.session_inter_op_thread_pool
     kept: List[Any] = []
     for pool in pools:
@@ -155,12 +150,12 @@ def _remove_written_pools(config: Any) -> None:
         config.session_inter_op_thread_pool.add().MergeFromString(copy)
 
 
-def _name_session(config: Any) -> None:
+def _name_session(config: ConfigProto) -> None:
     metadata = config.experimental.session_metadata
     metadata.name = "{}{}/{}".format(_SESSION, uuid.uuid4().hex, metadata.name)
 
 
-def _remove_session_name(config: Any) -> None:
+def _remove_session_name(config: ConfigProto) -> None:
     if not config.experimental.session_metadata.name.startswith(_SESSION):
         return
     metadata = config.experimental.session_metadata

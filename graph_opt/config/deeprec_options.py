@@ -6,7 +6,7 @@ import enum
 from typing import Any, Sequence
 
 from graph_opt.compat import tf
-from graph_opt.config.messages import SmartStageOptionsMessage
+from graph_opt.config.messages import SmartStageOptions
 from graph_opt.ops.stage_spec import AUTO
 
 _LEAST = {
@@ -85,7 +85,7 @@ def smart_stage_options(
                     option, value, _LEAST[option], also
                 )
             )
-    return SmartStageOptionsMessage(
+    return SmartStageOptions(
         closed_exceptions=[_code(kind) for kind in closed_exception_types],
         ignored_exceptions=[_code(kind) for kind in ignored_exception_types],
         use_stage_subgraph_thread_pool=use_stage_subgraph_thread_pool,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, List, Sequence
 
 from graph_opt.config.deeprec_options import ExecutorPolicy
+from graph_opt.config.messages import ConfigProto
 from graph_opt.ops.stage_spec import AUTO
 
 # After 1000 steps, the loss of a small regression model is 1.2 times as high if rows miss 16
@@ -28,7 +29,7 @@ _OF_SESSIONS_WITHOUT_EFFECT = (
 )
 
 
-def config_warnings(config: Any) -> List[str]:
+def config_warnings(config: ConfigProto) -> List[str]:
     """A sentence for each option of a ConfigProto itself that does nothing."""
     warnings = [
         "{} has no effect in this version: {}".format(name, instead)
@@ -188,7 +189,7 @@ def local_warnings(optimizer: Any) -> List[str]:
     ]
 
 
-def server_warnings(config: Any) -> List[str]:
+def server_warnings(config: ConfigProto) -> List[str]:
     """A sentence for each option of a ConfigProto that does nothing in a session on a server."""
     warnings = []
     optimizer = config.graph_options.optimizer_options

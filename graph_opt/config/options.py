@@ -1,7 +1,6 @@
 """The options of a session as validated values: what the other rooms read.
 
-`session_options` is the only reader of the added fields. Its messages say what is wrong with a
-config, and which accepted options do nothing in this version.
+`session_options` alone reads the added fields; it says which are wrong, and which do nothing.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, FrozenSet, Optional, Sequence, Tuple
 
 from graph_opt.config.convert import extend
+from graph_opt.config.messages import ConfigProto, SessionConfig
 from graph_opt.config.micro_batches import MicroBatchOptions, micro_batches
 from graph_opt.config.option_checks import (
     ASYNC,
@@ -245,7 +245,7 @@ class SessionOptions:
         )
 
 
-def session_options(config: Any, target: str = "") -> SessionOptions:
+def session_options(config: Optional[SessionConfig], target: str = "") -> SessionOptions:
     """Reads and validates the options of a session.
 
     Args:
@@ -305,7 +305,7 @@ def session_options(config: Any, target: str = "") -> SessionOptions:
     )
 
 
-def _thread_pools(config: Any) -> Tuple[ThreadPool, ...]:
+def _thread_pools(config: ConfigProto) -> Tuple[ThreadPool, ...]:
     pools = []
     for index, pool in enumerate(config.session_stage_subgraph_thread_pool):
         for name in ("inter_op_threads_num", "intra_op_threads_num"):

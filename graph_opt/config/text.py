@@ -9,9 +9,8 @@ from typing import Any, Dict, Iterator, List, Tuple, Union
 from google.protobuf import text_format
 
 from graph_opt.compat import tf
-from graph_opt.compat.config_descriptor import is_repeated
+from graph_opt.compat.config_descriptor import is_map, is_repeated
 from graph_opt.compat.text_nesting import MOST_LEVELS, too_deep
-from graph_opt.config.convert import is_map
 from graph_opt.config.messages import ConfigProto
 from graph_opt.config.option_names import near_matches
 
@@ -20,7 +19,7 @@ _UNKNOWN_VALUE = re.compile(r'Enum type "([\w.]+)" has no value named (\S+?)\.?$
 _POSITION = re.compile(r"^\d+:\d+ : ")
 
 
-def load_config(path: Union[str, os.PathLike[str]]) -> Any:
+def load_config(path: Union[str, os.PathLike[str]]) -> ConfigProto:
     """Reads a session config from a text proto file.
 
     Args:
@@ -42,7 +41,7 @@ def load_config(path: Union[str, os.PathLike[str]]) -> Any:
     return parse_config(_read_text(name), source=name)
 
 
-def parse_config(text: str, source: str = "config") -> Any:
+def parse_config(text: str, source: str = "config") -> ConfigProto:
     """Parses the text of a config; errors call it `source`. Returns and raises as `load_config`."""
     config = ConfigProto()
     line = too_deep(text.encode("utf-8"))

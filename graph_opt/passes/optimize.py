@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from typing import Any, Callable, Dict, NamedTuple, Tuple
+from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple
 
+from graph_opt.config.messages import SessionConfig
 from graph_opt.config.micro_batches import BATCHES, EITHER
 from graph_opt.config.options import SessionOptions, session_options
 from graph_opt.graph.collection import collection_paused
@@ -89,7 +90,7 @@ class OptimizedGraph:
     report: Report
 
 
-def optimize_graph_def(graph_def: Any, config: Any) -> OptimizedGraph:
+def optimize_graph_def(graph_def: Any, config: Optional[SessionConfig]) -> OptimizedGraph:
     """Fuses and prefetches the embedding lookups of a GraphDef, as the config asks.
 
     Args:

@@ -1,10 +1,11 @@
-"""The first part of a page: counts, the regions and what crosses, what was left as it is."""
+"""The first part of a page: what was done, gained and left, what to do, the regions, and counts."""
 
 from __future__ import annotations
 
 import collections
 from typing import Any, Dict, List, Mapping, Sequence
 
+from graph_opt.report_page.changes import MOVED
 from graph_opt.report_page.graph_columns import PageGraph
 from graph_opt.reporting.outcomes import StageReport
 from graph_opt.reporting.remedies import remedy
@@ -14,6 +15,12 @@ from graph_opt.reporting.tables import crossing_text, shape_text
 from graph_opt.reporting.user_lookups import lookups_elsewhere, refusals_by_code, user_lookups
 
 _MOST_BOUNDARY = 2000
+_MOST_REMEDIES = 3
+_NOTHING = "Nothing"
+_NOT_ASKED = (
+    ("do_group_embedding", "fuses lookups of a step into a few ops"),
+    ("do_async_embedding", "runs lookups ahead of the step"),
+)
 
 
 def overview(
@@ -30,6 +37,7 @@ def overview(
     return {
         "summary": summary(report),
         "nodes": {graph.label: len(graph.nodes) for graph in graphs},
+        "step": _step(graphs, bool(report.stages)),
         "regions": [
             dict(collections.Counter(graph.regions.values()), label=graph.label) for graph in graphs
         ],
@@ -42,6 +50,7 @@ def overview(
         },
         "ops": _counted(graphs, "op"),
         "devices": _counted(graphs, "device"),
+        "remedies": _remedies(report),
         "changes": {graph.label: collections.Counter(graph.changes.values()) for graph in graphs},
         "stages": [_stage(stage) for stage in report.stages],
         "left": [
@@ -56,6 +65,35 @@ def overview(
         ],
         "notes": [*_notes(report), *(["of the run", note] for note in notes)],
     }
+
+
+def _step(graphs: Sequence[PageGraph], has_stages: bool) -> Dict[str, int]:
+    """Nodes that a step runs, before and after, and those that run ahead of it instead."""
+    counts = [collections.Counter(graph.regions.values()) for graph in graphs]
+    moved = sum(change == MOVED for change in graphs[0].changes.values())
+    after = counts[-1]
+    return {
+        "before": counts[0]["main"] + moved,
+        "after": after["main"],
+        "ahead": after["prefetch"] + after["io"] if has_stages else 0,
+    }
+
+
+def _remedies(report: Report) -> List[Dict[str, Any]]:
+    """What to do about most of what was left, the most frequent first."""
+    lookups = user_lookups(report)
+    found: List[Dict[str, Any]] = [
+        {"remedy": "Set {}: it {}".format(option, does), "count": len(lookups), "code": option}
+        for (option, does), outcomes in zip(_NOT_ASKED, (report.fused_lookups, report.lookups))
+        if lookups and not outcomes
+    ]
+    for code, refused in refusals_by_code(report).items():
+        text = remedy(code)
+        if text and not text.startswith(_NOTHING):
+            found.append(
+                {"remedy": text, "count": len(refused), "code": code, "example": refused[0][0]}
+            )
+    return found[:_MOST_REMEDIES]
 
 
 def _stage(stage: StageReport) -> Dict[str, Any]:

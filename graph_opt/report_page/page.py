@@ -32,6 +32,7 @@ _SCRIPTS = (
     "graph_search.js",
     "graph_panel.js",
     "sortable_table.js",
+    "run_figures.js",
     "overview.js",
     "lookups.js",
     "timeline.js",

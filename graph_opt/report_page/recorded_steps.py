@@ -8,11 +8,11 @@ import re
 from typing import Any, Dict, Iterator, List
 
 from graph_opt.compat import tf
+from graph_opt.ops.stage_nodes import BUFFER_PUT, BUFFER_TAKE
 from graph_opt.reporting.step_records import StepRecord, Wait, records_of
 
 _MOST_BYTES = 256 << 20
 _CONTENT = re.compile(r'<script type="application/json" id="content">(.*?)</script>', re.DOTALL)
-_TAKE = "TensorBufferTake"
 
 
 def read_steps(path: str) -> List[StepRecord]:
@@ -68,9 +68,14 @@ def _of_page(timeline: Dict[str, Any]) -> Iterator[StepRecord]:
                 float(start) / 1000,
                 float(end) / 1000,
                 tuple(
-                    Wait(_TAKE, float(begin) / 1000, float(until) / 1000)
-                    for begin, until in (waits[0] if waits else ())
+                    Wait(
+                        BUFFER_PUT if kind else BUFFER_TAKE,
+                        float(begin) / 1000,
+                        float(until) / 1000,
+                    )
+                    for begin, until, *kind in (waits[0] if waits else ())
                 ),
+                bool(waits),
             )
 
 

@@ -29,8 +29,9 @@ class StepRecord(NamedTuple):
       step: Number of the step within this thread, from 0.
       start: Seconds on the clock of `time.perf_counter`.
       end: The same clock.
-      waits: When the step's put or take waited at a buffer, on the same clock; empty unless the
-        trace is detailed.
+      waits: When the step's puts and takes waited at buffers, on the same clock; empty unless it
+        was traced.
+      traced: Whether its waits were recorded, which takes it longer.
     """
 
     stage: str
@@ -39,6 +40,7 @@ class StepRecord(NamedTuple):
     start: float
     end: float
     waits: Tuple[Wait, ...] = ()
+    traced: bool = False
 
 
 def trace_events(records: Iterable[StepRecord]) -> Dict[str, Any]:
@@ -51,7 +53,9 @@ def trace_events(records: Iterable[StepRecord]) -> Dict[str, Any]:
     events: List[Dict[str, Any]] = []
     for record in records:
         lane = lanes.setdefault((record.stage, record.thread), len(lanes))
-        named = {"stage": record.stage, "thread": record.thread, "step": record.step}
+        named: Dict[str, Any] = dict(stage=record.stage, thread=record.thread, step=record.step)
+        if record.traced:
+            named["traced"] = True
         name = "{} {}".format(record.stage, record.step)
         events.append(_event(STEP, name, lane, record.start, record.end, named))
         for wait in record.waits:
@@ -85,7 +89,8 @@ def records_of(trace: Any) -> List[StepRecord]:
             elif kind == WAIT and event.get("tid") in latest:
                 place = latest[event["tid"]]
                 wait = Wait(str(event["name"]), *_seconds(event))
-                found[place] = found[place]._replace(waits=(*found[place].waits, wait))
+                waits = (*found[place].waits, wait)
+                found[place] = found[place]._replace(waits=waits, traced=True)
         except (KeyError, TypeError) as error:
             raise ValueError("the event of a step lacks or spoils {}".format(error)) from error
     return found
@@ -109,7 +114,8 @@ def _event(
 def _record(event: Any) -> StepRecord:
     named = event["args"]
     stage, thread, step = str(named["stage"]), str(named["thread"]), int(named["step"])
-    return StepRecord(stage, thread, step, *_seconds(event))
+    start, end = _seconds(event)
+    return StepRecord(stage, thread, step, start, end, traced=bool(named.get("traced")))
 
 
 def _seconds(event: Any) -> Tuple[float, float]:

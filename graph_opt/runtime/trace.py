@@ -9,7 +9,7 @@ import time
 import weakref
 from collections import deque
 from contextlib import contextmanager
-from typing import Any, Deque, Iterator, List, MutableMapping, Tuple, Union
+from typing import Any, Deque, Iterator, List, MutableMapping, Optional, Tuple, Union
 
 from graph_opt.compat.callables import raw_session
 from graph_opt.reporting.step_records import StepRecord as StepRecord
@@ -73,10 +73,19 @@ class StepTrace:
         finally:
             self.add_main_step(start, time.perf_counter())
 
-    def add_main_step(self, start: float, end: float, waits: Tuple[Wait, ...] = ()) -> None:
-        """Records a step of main that the calling thread ran from `start` to `end`."""
-        thread = threading.current_thread().name
-        self.append(StepRecord(MAIN, thread, self._main_steps, start, end, waits))
+    def add_main_step(
+        self, start: float, end: float, waits: Optional[Tuple[Wait, ...]] = None
+    ) -> None:
+        """Records a step of main that the calling thread ran from `start` to `end`.
+
+        Args:
+          start: Seconds on the clock of `time.perf_counter`.
+          end: The same clock.
+          waits: When it waited at buffers; None if it was not traced.
+        """
+        thread, traced = threading.current_thread().name, waits is not None
+        record = StepRecord(MAIN, thread, self._main_steps, start, end, waits or (), traced)
+        self.append(record)
         self._main_steps += 1
 
 

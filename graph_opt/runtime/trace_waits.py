@@ -51,6 +51,7 @@ class StepTraceHook(tf.train.SessionRunHook):
         """Starts with an empty trace, until a session is created."""
         self.trace = StepTrace()
         self._start = 0.0
+        self._is_traced = False
 
     def after_create_session(self, session: Any, coord: Any) -> None:
         """Finds the session's trace."""
@@ -60,7 +61,8 @@ class StepTraceHook(tf.train.SessionRunHook):
     def before_run(self, run_context: Any) -> Optional[Any]:
         """Notes when the step starts, and requests each op's times if the trace is detailed."""
         options = None
-        if self.trace.detailed:
+        self._is_traced = self.trace.detailed
+        if self._is_traced:
             level = trace_level(raw_session(run_context.session))
             options = tf.RunOptions(trace_level=level)
         self._start = time.perf_counter()
@@ -70,5 +72,5 @@ class StepTraceHook(tf.train.SessionRunHook):
         """Records the step."""
         del run_context
         end = time.perf_counter()
-        waits = waits_in(run_values.run_metadata) if self.trace.detailed else ()
+        waits = waits_in(run_values.run_metadata) if self._is_traced else None
         self.trace.add_main_step(self._start, end, waits)

@@ -209,8 +209,9 @@ class WorkerPool:
                 return
             start = self._begun_at[index] = clock()
             waits: Tuple[Wait, ...] = ()
+            is_traced = trace.detailed
             try:
-                if trace.detailed:
+                if is_traced:
                     traced = traced or self._compiler.step(put, last, traced=True)
                     waits = run_traced(traced)
                 else:
@@ -230,7 +231,8 @@ class WorkerPool:
                 if outcome == IGNORED and self._lock_step is not None:
                     self._lock_step.ask([stage])  # Main still waits for a batch.
                 continue
-            trace.append(StepRecord(stage, thread, steps[index], start, clock(), waits))
+            end = clock()
+            trace.append(StepRecord(stage, thread, steps[index], start, end, waits, is_traced))
             steps[index] += 1
             self._begun_at[index] = None
             ignored_in_a_row = 0

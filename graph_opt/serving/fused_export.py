@@ -9,7 +9,7 @@ from typing import Any, Callable, Iterator, List, Mapping, NamedTuple, Optional,
 
 from graph_opt.compat import tf
 from graph_opt.compat.saved_models import SavedModel, parse_saved_model
-from graph_opt.config.messages import ConfigProto
+from graph_opt.config.messages import ConfigProto, SessionConfig
 from graph_opt.config.options import session_options
 from graph_opt.inspect.graph_paths import SAVED_MODELS
 from graph_opt.ops.library import serving_library
@@ -73,7 +73,7 @@ def export_fused(
     tags: Optional[Sequence[str]] = None,
     inputs: Optional[Mapping[str, str]] = None,
     outputs: Optional[Mapping[str, str]] = None,
-    config: Optional[Any] = None,
+    config: Optional[SessionConfig] = None,
     repeated: Sequence[str] = (),
     map_tables: bool = False,
     table_dtype: str = "",
@@ -164,7 +164,7 @@ def _require_dtype(table_dtype: str) -> None:
         )
 
 
-def ineffective_options(config: Any) -> List[str]:
+def ineffective_options(config: ConfigProto) -> List[str]:
     """Paths of the options of a config that `export_fused` does not heed.
 
     Example:
@@ -174,7 +174,7 @@ def ineffective_options(config: Any) -> List[str]:
     left = ConfigProto()
     left.CopyFrom(config)
     optimizer = left.graph_options.optimizer_options
-    optimizer.ClearField(_GROUP)
+    optimizer.ClearField("group_embedding_options")
     optimizer.ClearField("do_group_embedding")
     return sorted(_paths(left))
 

@@ -6,6 +6,7 @@ from typing import Any, List, Optional, Sequence
 
 from graph_opt.compat import tf
 from graph_opt.compat.callables import raw_session
+from graph_opt.config.messages import SessionConfig
 from graph_opt.session.features.deferred_rows import flush_deferred
 from graph_opt.session.hook_fetches import fetched_by
 from graph_opt.session.installed_config import checked_options, effective_config
@@ -38,7 +39,9 @@ class AsyncEmbeddingHook(tf.train.SessionRunHook):
       >>> estimator.train(input_fn, hooks=[graph_opt.train.AsyncEmbeddingHook(config)])
     """
 
-    def __init__(self, config: Any = None, target: Optional[str] = None) -> None:
+    def __init__(
+        self, config: Optional[SessionConfig] = None, target: Optional[str] = None
+    ) -> None:
         self._config = effective_config(config)
         self._target = target
         if self._config is not None:
@@ -83,7 +86,7 @@ class AsyncEmbeddingHook(tf.train.SessionRunHook):
 
 def with_async_hook(
     hooks: Optional[Sequence[Any]],
-    config: Any,
+    config: Optional[SessionConfig],
     target: Optional[str] = None,
     chief_only_hooks: Optional[Sequence[Any]] = None,
 ) -> List[Any]:

@@ -39,6 +39,7 @@ from graph_opt.compat.session_creators import creator_config, creator_master
 from graph_opt.compat.version_names import IS_VERSION_1
 from graph_opt.config import to_stock
 from graph_opt.config.deeprec_options import ExecutorPolicy, smart_stage_options
+from graph_opt.config.messages import SessionConfig
 from graph_opt.config.options import session_options
 from graph_opt.contrib.linear import _Linear
 from graph_opt.dynamic.import_meta_graph import import_meta_graph
@@ -183,9 +184,9 @@ _of_estimators = (
 
 
 def install(
-    config: Any = None,
+    config: Optional[SessionConfig] = None,
     infer_io_stage: Optional[bool] = None,
-    defaults: Any = None,
+    defaults: Optional[SessionConfig] = None,
     sok: bool = False,
     deeprec: bool = True,
     contrib: bool = False,

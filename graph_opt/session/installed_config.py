@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Optional
 
 from graph_opt.config import extend, merge
+from graph_opt.config.messages import ConfigProto, SessionConfig
 from graph_opt.config.options import SessionOptions, session_options
 from graph_opt.reporting.warnings_given import warn_once
 
@@ -19,7 +20,10 @@ class InstalledConfig:
     """
 
     def __init__(
-        self, config: Any = None, infer_io_stage: Optional[bool] = None, defaults: Any = None
+        self,
+        config: Optional[SessionConfig] = None,
+        infer_io_stage: Optional[bool] = None,
+        defaults: Optional[SessionConfig] = None,
     ) -> None:
         self.config = None if config is None else extend(config)
         self.infer_io_stage = infer_io_stage
@@ -36,7 +40,7 @@ class InstalledConfig:
     def __hash__(self) -> int:
         return hash(self.infer_io_stage)
 
-    def over(self, config: Any) -> Any:
+    def over(self, config: Optional[SessionConfig]) -> ConfigProto:
         """A new extended config: the defaults, overridden by `config`, overridden by our own."""
         merged = merge(merge(self.defaults, config), self.config)
         if self.infer_io_stage is not None:
@@ -56,14 +60,14 @@ def set_installed(installed: InstalledConfig) -> None:
     _current = installed
 
 
-def effective_config(config: Any) -> Any:
+def effective_config(config: Optional[SessionConfig]) -> Optional[ConfigProto]:
     """The extended config of a session that was given `config`; None if nobody gave one."""
     if config is None and _current == NOTHING_INSTALLED:
         return None
     return _current.over(config)
 
 
-def checked_options(config: Any, target: str) -> SessionOptions:
+def checked_options(config: Optional[SessionConfig], target: str) -> SessionOptions:
     """Returns the config's options, after logging each of their warnings once.
 
     Raises:

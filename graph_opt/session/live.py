@@ -7,6 +7,7 @@ from typing import Any, Optional, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.compat.exported_graph import running_graph_def
+from graph_opt.config.messages import SessionConfig
 from graph_opt.config.options import SessionOptions, session_options
 from graph_opt.graph.collection import collection_paused
 from graph_opt.inspect.dump import dump_graph, is_wanted
@@ -22,7 +23,7 @@ from graph_opt.session.rewritten_graph import apply_to_graph
 from graph_opt.session.server_options import with_server_ops
 
 
-def optimize_graph(graph: Any, config: Any, target: str = "") -> Report:
+def optimize_graph(graph: Any, config: Optional[SessionConfig], target: str = "") -> Report:
     """Fuses and prefetches the embedding lookups of a live graph in place, as the config asks.
 
     Makes the same changes as `optimize_graph_def`, by adding nodes and moving edges. Call it once,

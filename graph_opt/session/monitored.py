@@ -19,6 +19,7 @@ from graph_opt.compat.session_creators import (
 )
 from graph_opt.compat.sessions import USE_DEFAULT, adopt
 from graph_opt.config import to_stock
+from graph_opt.config.messages import SessionConfig
 from graph_opt.dynamic.incremental_hook import IncrementalCheckpointHook
 from graph_opt.reporting.warnings_given import warn_once
 from graph_opt.session.chief_wait import READY_SECONDS, ChiefWait
@@ -33,7 +34,7 @@ from graph_opt.strategy.data_parallel_graph import is_writer, with_first_values
 class _OptimizingCreator:
     """A mixin for classes derived from a session creator of TensorFlow."""
 
-    def _asked_for(self, config: Any, master: str) -> Any:
+    def _asked_for(self, config: Optional[SessionConfig], master: str) -> Any:
         """Keeps what sessions are to do; the config that TensorFlow opens them with."""
         self._wanted = _checked_config(config, master)
         self._wanted_target = master or ""
@@ -71,7 +72,7 @@ class ChiefSessionCreator(_OptimizingCreator, tf.train.ChiefSessionCreator):
         self,
         scaffold: Any = None,
         master: str = "",
-        config: Any = None,
+        config: Optional[SessionConfig] = None,
         checkpoint_dir: Optional[str] = None,
         checkpoint_filename_with_path: Optional[str] = None,
     ) -> None:
@@ -104,7 +105,7 @@ class WorkerSessionCreator(_OptimizingCreator, tf.train.WorkerSessionCreator):
         self,
         scaffold: Any = None,
         master: str = "",
-        config: Any = None,
+        config: Optional[SessionConfig] = None,
         max_wait_secs: int = 30 * 60,
     ) -> None:
         super().__init__(
@@ -163,7 +164,7 @@ class SingularMonitoredSession(tf.train.SingularMonitoredSession):
         hooks: Optional[Sequence[Any]] = None,
         scaffold: Any = None,
         master: str = "",
-        config: Any = None,
+        config: Optional[SessionConfig] = None,
         checkpoint_dir: Optional[str] = None,
         stop_grace_period_secs: int = 120,
         checkpoint_filename_with_path: Optional[str] = None,
@@ -194,7 +195,7 @@ def MonitoredTrainingSession(  # noqa: N802 - TensorFlow's name
     save_checkpoint_secs: Any = USE_DEFAULT,
     save_summaries_steps: Any = USE_DEFAULT,
     save_summaries_secs: Any = USE_DEFAULT,
-    config: Any = None,
+    config: Optional[SessionConfig] = None,
     stop_grace_period_secs: int = 120,
     log_step_count_steps: Optional[int] = 100,
     max_wait_secs: Optional[int] = 7200,
@@ -306,12 +307,12 @@ def _checkpoint_hook(
     ]
 
 
-def _checked_config(config: Any, master: Optional[str]) -> Any:
+def _checked_config(config: Optional[SessionConfig], master: Optional[str]) -> Any:
     effective = effective_config(config)
     if effective is not None:
         checked_options(effective, master or "")
     return effective
 
 
-def _stock_config(config: Any, master: Optional[str]) -> Any:
+def _stock_config(config: Optional[SessionConfig], master: Optional[str]) -> Any:
     return None if config is None else to_stock(config, master or "")

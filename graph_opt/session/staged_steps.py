@@ -7,6 +7,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from graph_opt.compat.sessions import Elements, Given, share_session
 from graph_opt.config import to_stock
+from graph_opt.config.messages import SessionConfig
 from graph_opt.export.users_graph import export_users_graph, has_our_ops
 from graph_opt.passes.name_map import NameMap
 from graph_opt.report_page.graph_report import GraphReport
@@ -38,7 +39,9 @@ _MAX_CACHED_STEPS = 512
 class StagedSteps(RecordedSession):
     """Mixin of graph_opt's session classes; precedes one of TensorFlow's classes."""
 
-    def __init__(self, target: str = "", graph: Any = None, config: Any = None) -> None:
+    def __init__(
+        self, target: str = "", graph: Any = None, config: Optional[SessionConfig] = None
+    ) -> None:
         effective = effective_config(config)
         stock = None
         if effective is not None:

@@ -26,7 +26,7 @@ from graph_opt.session.watched_session import WatchedSession
 
 # Of so many steps, these are recorded in detail: the first ones are like no others.
 _DETAILED_OF = 1024
-_DETAILED_FROM, _DETAILED_TO = 16, 32
+_DETAILED_FROM, _DETAILED_TO = 16, 40
 
 
 class _Recording:
@@ -91,7 +91,7 @@ class RecordedSession(WatchedSession):
         if given is not None:
             step = self._step_of(*given)
             if step.takes_from or step.trains:
-                recorder.add(start, end, waits_in(run_metadata) if detailed else ())
+                recorder.add(start, end, waits_in(run_metadata) if detailed else None)
         return results
 
     def _step_of(self, *given: Elements) -> Step:
@@ -114,8 +114,8 @@ class _StepRecorder:
         """Whether the next step is one whose waits are recorded."""
         return self.trace.detailed
 
-    def add(self, start: float, end: float, waits: Tuple[Wait, ...]) -> None:
-        """Adds a step of main."""
+    def add(self, start: float, end: float, waits: Optional[Tuple[Wait, ...]]) -> None:
+        """Adds a step of main; `waits` is None if it was not traced."""
         self.trace.add_main_step(start, end, waits)
         with self._lock:
             self.steps += 1

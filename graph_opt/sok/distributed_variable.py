@@ -8,6 +8,7 @@ from typing import Any, Dict, List, MutableMapping, Optional, Sequence, Tuple
 import numpy as np
 
 from graph_opt.compat import tf
+from graph_opt.compat.signatures import with_signature
 from graph_opt.sharding.initial_part import initial_part, name_of_eager_table
 from graph_opt.sharding.placement import ModRows, RowsOnRank, RowsRule, Slice
 from graph_opt.sharding.sharded_variable import ShardedVariable, StaticVariable
@@ -66,6 +67,7 @@ def Variable(  # noqa: N802 (SparseOperationKit's name)
     return LocalizedVariable(initial_value, target_gpu=rank, **given)
 
 
+@with_signature
 class DistributedVariable(StaticVariable):
     """What `Variable` makes without a mode: row i is row i // N on rank i % N.
 
@@ -94,6 +96,7 @@ class DistributedVariable(StaticVariable):
         super().__init__(**part_of_table(initial_value, **arguments))
 
 
+@with_signature
 class LocalizedVariable(StaticVariable):
     """What `Variable` makes with `mode="localized:R"`: rank R has the table, the others no rows.
 

@@ -7,6 +7,7 @@ from typing import Any, Dict, List, MutableMapping, NamedTuple, Optional, Tuple,
 
 from graph_opt.compat import tf
 from graph_opt.compat.resource_variables import accessed, beside
+from graph_opt.compat.signatures import with_signature
 from graph_opt.dynamic.options import (
     CUSTOM,
     EPOCH_LFU,
@@ -74,6 +75,7 @@ class _Settings(NamedTuple):
     var_type: str
 
 
+@with_signature
 class DynamicVariable(RankTable):
     """A table that gives a row to each key, of which this rank has those of its own keys.
 

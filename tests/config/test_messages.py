@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import pickle
 import pydoc
 from typing import Any
@@ -14,9 +15,16 @@ from hypothesis import strategies as st
 
 import graph_opt
 from graph_opt.compat import tf
-from graph_opt.compat.config_descriptor import extended_messages, is_repeated
-from graph_opt.config import ConfigProto, GraphOptions, OptimizerOptions, extend, merge, to_stock
-from graph_opt.config.convert import is_map
+from graph_opt.compat.config_descriptor import extended_messages, is_map, is_repeated
+from graph_opt.config import (
+    ConfigProto,
+    GraphOptions,
+    OptimizerOptions,
+    extend,
+    merge,
+    messages,
+    to_stock,
+)
 from graph_opt.config.messages import RunOptions
 from graph_opt.config.schema import FIELDS, NewField
 from tests.example_share import example_share
@@ -200,3 +208,19 @@ def test_help_describes_the_package_and_its_messages() -> None:
     assert "do_async_embedding" in pydoc.plain(pydoc.render_doc(graph_opt))
     assert "MergeFrom" in pydoc.plain(pydoc.render_doc(graph_opt.ConfigProto))
     assert graph_opt.ConfigProto.Experimental.__module__ == "graph_opt.config.messages"
+
+
+def test_signatures_and_completion_name_the_options() -> None:
+    arguments = inspect.signature(OptimizerOptions).parameters
+    assert arguments["do_group_embedding"].annotation == "bool"
+    assert arguments["async_embedding_options"].annotation == "AsyncEmbeddingOptions"
+    assert arguments["global_jit_level"].annotation == "int"
+    pools = inspect.signature(ConfigProto).parameters["session_stage_subgraph_thread_pool"]
+    assert pools.annotation == "Sequence[SessionStageSubgraphThreadPoolOptions]"
+    options = OptimizerOptions().async_embedding_options
+    assert {"capacity", "threads_num", "CopyFrom", "__class__"} <= set(dir(options))
+
+
+def test_all_messages_can_be_imported_by_name() -> None:
+    options = messages.AsyncEmbeddingOptions(capacity=2)
+    assert pickle.loads(pickle.dumps(options)) == options

@@ -1,10 +1,11 @@
-"""Examples in docstrings: every public name has one, and those that need only one process run."""
+"""What `help` and `?` show of public names: arguments, and examples; most of these run."""
 
 from __future__ import annotations
 
 import doctest
 import importlib
 import inspect
+import pydoc
 import shutil
 from pathlib import Path
 from typing import Any, Dict, List
@@ -24,6 +25,7 @@ from tests.repository_checks import PUBLIC_MODULES
 from tests.serving.models_to_serve import of_placeholders, save
 
 EXAMPLE = "Example:"
+BARE = ("(*args, **kwargs)", "(*args, **kwargs) -> None", "(*args: Any, **kwargs: Any) -> Any")
 # They need other ranks, a server, a script, a checkpoint, or an option that samples steps.
 NOT_RUN = {
     "graph_opt." + name
@@ -87,6 +89,25 @@ def test_every_public_name_has_an_example() -> None:
     assert len(PUBLIC) > 100
     missing = [name for name, value in PUBLIC.items() if EXAMPLE not in (value.__doc__ or "")]
     assert missing == []
+
+
+def test_every_public_name_shows_its_arguments() -> None:
+    """A signature of `*args, **kwargs` alone is that of a wrapper, or of TensorFlow's metaclass."""
+    bare = [name for name, value in PUBLIC.items() if str(inspect.signature(value)) in BARE]
+    assert bare == []
+
+
+def test_help_describes_every_public_name() -> None:
+    for name, value in PUBLIC.items():
+        shown = pydoc.plain(pydoc.render_doc(value))
+        first = inspect.getdoc(value).splitlines()[0]  # type: ignore[union-attr]
+        assert first in shown, name
+
+
+def test_every_public_name_is_completed() -> None:
+    for module_name in sorted(PUBLIC_MODULES):
+        module = importlib.import_module(module_name)
+        assert set(module.__all__) <= set(dir(module)), module_name
 
 
 def test_every_example_is_python() -> None:

@@ -161,7 +161,9 @@ def test_long_attributes_are_cut_and_values_left_out() -> None:
 
 def test_a_timeline_has_a_lane_for_each_thread_in_order() -> None:
     steps = [
-        StepRecord("main", "MainThread", 0, 10.0, 10.5, (Wait("TensorBufferTake", 10.1, 10.2),)),
+        StepRecord(
+            "main", "MainThread", 0, 10.0, 10.5, (Wait("TensorBufferTake", 10.1, 10.2),), True
+        ),
         StepRecord("stage", "thread/0", 0, 9.0, 10.0),
         StepRecord("stage_io", "thread/1", 0, 8.0, 9.5),
     ]

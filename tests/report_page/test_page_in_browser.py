@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-import shutil
+import dataclasses
 from pathlib import Path
-from typing import Any, Iterator, List
+from typing import Any, List
 
 import pytest
 
 from graph_opt.compat import tf
 from graph_opt.config import ConfigProto
 from graph_opt.config.options import session_options
+from graph_opt.cost.assumptions import Assumptions
+from graph_opt.cost.cost_plan import cost_plan
+from graph_opt.cost.planned_graph import PlannedGraph
 from graph_opt.passes.graph_reports import report_of_lookups
 from graph_opt.report_page.graph_report import GraphReport
-from graph_opt.report_page.page_content import PageSource
+from graph_opt.report_page.page_content import PageSource, page_content
 from graph_opt.reporting.report import Report
 from graph_opt.runtime.trace import StepRecord, Wait
+from tests.report_page.browser import Browser, Keys, by_selector
 from tests.report_page.page_models import (
     HOSTILE_NAMES,
     SCRIPT_NAME,
@@ -27,70 +31,6 @@ from tests.report_page.page_models import (
 )
 
 pytestmark = pytest.mark.slow
-webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
-from selenium.webdriver.chrome.service import Service  # noqa: E402
-from selenium.webdriver.common.by import By  # noqa: E402
-from selenium.webdriver.common.keys import Keys  # noqa: E402
-
-LIMIT_SECONDS = 60
-
-
-class Browser:
-    """One window; a page that reports an error to the console fails the test."""
-
-    def __init__(self, driver: Any, folder: Path) -> None:
-        self.driver = driver
-        self._folder = folder
-
-    def open(self, source: PageSource) -> None:
-        path = self._folder / "report.html"
-        GraphReport(source).save(path)
-        self.driver.get(path.as_uri())
-        assert self.errors() == []
-
-    def errors(self) -> List[str]:
-        return [entry["message"] for entry in self.driver.get_log("browser")]
-
-    def one(self, selector: str) -> Any:
-        return self.driver.find_element(By.CSS_SELECTOR, selector)
-
-    def all(self, selector: str) -> List[Any]:
-        return self.driver.find_elements(By.CSS_SELECTOR, selector)
-
-    def texts(self, selector: str) -> List[str]:
-        return [element.text for element in self.all(selector)]
-
-    def press(self, *keys: str) -> None:
-        self.driver.switch_to.active_element.send_keys(*keys)
-
-    def drawn(self) -> List[str]:
-        """What the drawn boxes say to a screen reader."""
-        return [box.get_attribute("aria-label") for box in self.all("g.item")]
-
-
-@pytest.fixture(scope="module")
-def driver() -> Iterator[Any]:
-    chromium = shutil.which("chromium") or shutil.which("google-chrome")
-    service = shutil.which("chromedriver")
-    if chromium is None or service is None:
-        pytest.skip("no Chromium with its driver (Debian: apt install chromium-driver)")
-    options = webdriver.ChromeOptions()
-    options.binary_location = chromium
-    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"):
-        options.add_argument(argument)
-    options.add_argument("--window-size=1400,900")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(service))
-    driver.set_page_load_timeout(LIMIT_SECONDS)
-    yield driver
-    driver.quit()
-
-
-@pytest.fixture
-def browser(driver: Any, tmp_path: Path) -> Iterator[Browser]:
-    window = Browser(driver, tmp_path)
-    yield window
-    assert window.errors() == []
 
 
 @pytest.fixture
@@ -104,7 +44,7 @@ def steps_of_a_run() -> List[StepRecord]:
     for number in range(40):
         start = 1.0 + number * 0.01
         waits = (Wait("TensorBufferTake", start, start + 0.002),)
-        steps.append(StepRecord("main", "MainThread", number, start, start + 0.009, waits))
+        steps.append(StepRecord("main", "MainThread", number, start, start + 0.009, waits, True))
         steps.append(StepRecord("async_embedding", "thread/0", number, start - 0.02, start - 0.013))
     return steps
 
@@ -112,10 +52,46 @@ def steps_of_a_run() -> List[StepRecord]:
 def test_the_overview_counts_and_links_to_the_graph(browser: Browser, model: PageSource) -> None:
     browser.open(model)
     assert browser.one("#summary").text.startswith("2 of 3 lookups fused into 1 op, 1 in an op")
-    assert "3" in browser.texts(".figures .value")
     browser.one(".table button.link[title='user_table']").click()
     assert browser.one("#tab-graph").get_attribute("aria-selected") == "true"
     assert browser.one(".details h3").text == "user_table"
+
+
+def test_the_first_screen_tells_what_was_done_gained_left_and_is_to_do(
+    browser: Browser, model: PageSource
+) -> None:
+    browser.open(model)
+    done, gained, left, to_do = [" ".join(text.split()) for text in browser.texts(".card")]
+    assert done.startswith("What was done 3 of 3 lookups fused into 2 ops 2 of 3 run ahead")
+    step = page_content(model)["overview"]["step"]
+    assert gained.startswith(
+        "What was gained {before} → {after} nodes in a step {ahead} run ahead".format(**step)
+    )
+    assert step["before"] > step["after"]
+    assert "1 lookup in the step" in left and "placeholder_upstream" in left
+    assert "Feed the placeholder through staged" in to_do
+    bottoms = [card.rect["y"] + card.rect["height"] for card in browser.all(".card")]
+    assert max(bottoms) < browser.driver.execute_script("return window.innerHeight")
+
+
+def test_a_narrow_window_scrolls_down_only(browser: Browser, model: PageSource) -> None:
+    screen = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": False}
+    browser.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+    try:
+        browser.open(model)
+        for tab in ("overview", "graph", "lookups", "timeline"):
+            browser.one("#tab-" + tab).click()
+            wide = "const one = document.getElementById(arguments[0]); return one.scrollWidth"
+            assert browser.driver.execute_script(wide, tab) <= 390
+    finally:
+        browser.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_the_plan_of_a_step_is_on_the_first_screen(browser: Browser, model: PageSource) -> None:
+    planned = PlannedGraph(model.graph_def, model.rewritten, model.report)
+    browser.open(dataclasses.replace(model, cost=cost_plan(planned, Assumptions(8))))
+    gained = browser.one(".card[aria-label='What was gained']").text
+    assert "ops that run\nby the plan of a step" in gained
 
 
 def test_scopes_open_and_close_by_mouse_and_keys(browser: Browser, model: PageSource) -> None:
@@ -174,10 +150,8 @@ def test_before_and_after_are_seen_side_by_side(browser: Browser, model: PageSou
         assert change in legend
     before, after = browser.all("svg.drawing")
     new = "async_embedding"
-    assert not any(
-        new in box.accessible_name for box in before.find_elements(By.CSS_SELECTOR, "g.item")
-    )
-    assert any(new in box.accessible_name for box in after.find_elements(By.CSS_SELECTOR, "g.item"))
+    assert not any(new in box.accessible_name for box in by_selector(before, "g.item"))
+    assert any(new in box.accessible_name for box in by_selector(after, "g.item"))
 
 
 def test_lookups_are_filtered_and_sorted(browser: Browser, model: PageSource) -> None:
@@ -192,16 +166,6 @@ def test_lookups_are_filtered_and_sorted(browser: Browser, model: PageSource) ->
     assert browser.texts(names) == ["extra"]
     browser.one("#lookups .reason summary").click()
     assert "Feed the placeholder through staged" in browser.one("#lookups .reason").text
-
-
-def test_the_timeline_has_lanes_and_waits(browser: Browser, model: PageSource) -> None:
-    browser.open(model)
-    browser.one("#tab-timeline").click()
-    assert browser.texts(".timeline .lane") == ["async_embedding 0", "main"]
-    assert browser.all(".timeline .step.r-p") and browser.all(".timeline .wait")
-    few = len(browser.all(".timeline .step"))
-    browser.one("[title='Show the whole run']").click()
-    assert few < len(browser.all(".timeline .step")) == 80
 
 
 def test_all_parts_are_printed(browser: Browser, model: PageSource) -> None:

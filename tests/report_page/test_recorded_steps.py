@@ -14,7 +14,9 @@ from graph_opt.reporting.report import Report
 from graph_opt.runtime.trace import StepRecord, StepTrace, Wait
 
 STEPS = (
-    StepRecord("main", "MainThread", 0, 0.5, 0.75, (Wait("TensorBufferTake", 0.5, 0.625),)),
+    StepRecord("main", "MainThread", 0, 0.5, 0.75, (Wait("TensorBufferTake", 0.5, 0.625),), True),
+    StepRecord("main", "MainThread", 1, 0.75, 1.0, (Wait("TensorBufferPut", 0.75, 0.875),), True),
+    StepRecord("main", "MainThread", 2, 1.0, 1.25, (), True),
     StepRecord("stage", "graph_opt/stage/0", 3, 0.0, 0.25),
 )
 

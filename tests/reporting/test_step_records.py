@@ -10,8 +10,11 @@ import pytest
 from graph_opt.reporting.step_records import StepRecord, Wait, records_of, trace_events
 
 RECORDS = [
-    StepRecord("main", "MainThread", 0, 10.0, 10.5, (Wait("TensorBufferTake", 10.125, 10.25),)),
+    StepRecord(
+        "main", "MainThread", 0, 10.0, 10.5, (Wait("TensorBufferTake", 10.125, 10.25),), True
+    ),
     StepRecord("stage", "thread/0", 7, 9.0, 10.0),
+    StepRecord("stage", "thread/0", 8, 10.0, 11.0, (), True),
 ]
 
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tools.docs import tables
+from tools.docs import message_stubs, tables
 from tools.docs.code_breaks import add_code_breaks
 from tools.docs.links import dead_links
 from tools.docs.pages import REPOSITORY, write_pages
@@ -19,6 +19,7 @@ PAGES = REPOSITORY / "build" / "docs_pages"
 def main() -> None:
     """Updates the tables of docs/, and builds the site in build/docs."""
     tables.main()
+    message_stubs.main()
     build(PAGES, SITE)
     print("==> {}".format((SITE / "index.html").relative_to(REPOSITORY)))
 

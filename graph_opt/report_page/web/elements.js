@@ -36,8 +36,12 @@ function grouped(number) {
   return String(number).replace(/\B(?=(\d{3})+(?!\d))/g, "\u202f");
 }
 
+function plural(number, noun) {
+  return noun + (number === 1 ? "" : "s");
+}
+
 function counted(number, noun) {
-  return grouped(number) + " " + noun + (number === 1 ? "" : "s");
+  return grouped(number) + " " + plural(number, noun);
 }
 
 function bytesText(bytes) {

@@ -209,8 +209,8 @@ class GraphDrawing {
   }
 
   spoken(item) {
-    if (item.node >= 0) return this.model.op(item.node) + " " + this.model.name(item.node) + (item.lookups ? ", " + counted(item.lookups, "lookup") : "");
-    return (item.kind === "scope" ? "scope " : "group ") + item.label + ", " + counted(item.size, "node") + (item.lookups ? ", " + counted(item.lookups, "lookup") : "");
+    if (item.node >= 0) return this.model.op(item.node) + " " + this.model.name(item.node) + (item.lookups ? ", " + counted(item.lookups, "lookup") : "") + (item.losses ? ", loss" : "");
+    return (item.kind === "scope" ? "scope " : "group ") + item.label + ", " + counted(item.size, "node") + (item.lookups ? ", " + counted(item.lookups, "lookup") : "") + (item.losses ? ", loss" : "");
   }
 
   tooltip(item) {

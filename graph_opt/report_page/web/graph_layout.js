@@ -8,8 +8,8 @@ const PADDING = 14;
 const CHARACTER = 6.6;
 const MOST_LABEL = 30;
 const MOST_EDGES = 400;
-const LEAST_READ = 3; // What reads so many parts, and nothing reads it, is placed beside them.
 const LOOKUP = "\u25c6"; // Marks nodes and scopes with lookups.
+const LOSS = "\u25ce"; // Marks the loss, and scopes that contain it.
 
 class GraphLayout {
   /**
@@ -61,7 +61,8 @@ class GraphLayout {
       if (label === "(" + one.label + ")") label = one.label;
       else if (one.kind === "scope") label = one.label + "/" + label;
     }
-    return (item.node >= 0 && item.lookups ? LOOKUP + " " : "") + shortenedAmong(item, label);
+    const marks = item.node >= 0 ? (item.lookups ? LOOKUP + " " : "") + (item.losses ? LOSS + " " : "") : "";
+    return marks + shortenedAmong(item, label);
   }
 
   /** Forgets an item and what it is in, because it was opened or closed. */
@@ -101,14 +102,26 @@ class GraphLayout {
     return { ...size, boxes: placed.boxes, edges: placed.edges, omitted: all.length - edges.length, aside: [...aside] };
   }
 
-  /** Parts such as `save`, which no batch reaches, whose edges from all variables would hide the others. */
+  /** Parts such as `save`, which no batch reaches and nothing reads: edges to them would hide the others. */
   readsAside(edges) {
     const read = new Set(edges.map((edge) => edge.from));
-    const inputs = new Map();
-    for (const { to } of edges) if (!read.has(to)) inputs.set(to, (inputs.get(to) || 0) + 1);
-    const { model } = this.tree;
-    const isUnreached = (part) => [...nodesIn(part)].every((node) => "nx".includes(model.region(node)));
-    return new Set([...inputs].filter(([part, count]) => count >= LEAST_READ && isUnreached(part)).map(([part]) => part));
+    const last = new Set(edges.map((edge) => edge.to).filter((part) => !read.has(part)));
+    const isReached = [...read].some((part) => this.turn(part) !== null);
+    return new Set(isReached ? [...last].filter((part) => this.turn(part) === null) : []);
+  }
+
+  /** When a part runs in a step, by the median of its nodes; null if no batch reaches it. */
+  turn(item) {
+    if (item.node >= 0) return this.tree.model.turn(item.node);
+    const reached = item.turns.reduce((sum, count) => sum + count, 0);
+    let before = 0;
+    return reached ? item.turns.findIndex((count) => (before += count) > reached / 2) : null;
+  }
+
+  /** Whether an edge leads from what runs later in a step to what runs earlier. */
+  goesBack({ from, to }) {
+    const [one, other] = [this.turn(from), this.turn(to)];
+    return one !== null && other !== null && one > other;
   }
 
   edgesBetween(item, parts) {
@@ -134,7 +147,7 @@ class GraphLayout {
 
   placed(parts, edges) {
     if (!parts.length) return { boxes: [], edges: [], width: 0, height: 0 };
-    const graph = new dagre.graphlib.Graph();
+    const graph = new dagre.graphlib.Graph({ multigraph: true });
     graph.setGraph({ rankdir: "LR", nodesep: 12, ranksep: 34, edgesep: 6 });
     const names = new Map();
     parts.forEach((part, number) => {
@@ -142,8 +155,15 @@ class GraphLayout {
       names.set(part, String(number));
       graph.setNode(String(number), { width, height });
     });
+    // Edges that go back are laid out the other way round: data goes from left to right.
+    const endsOf = (edge) => {
+      const back = this.goesBack(edge);
+      const ends = [names.get(edge.from), names.get(edge.to)];
+      return back ? [ends[1], ends[0], "back"] : [...ends, "forth"];
+    };
     for (const edge of edges) {
-      graph.setEdge(names.get(edge.from), names.get(edge.to), { weight: Math.min(edge.count, 8) });
+      const [from, to, name] = endsOf(edge);
+      graph.setEdge(from, to, { weight: name === "back" ? 0 : Math.min(edge.count, 8) }, name);
     }
     dagre.layout(graph);
     const boxes = parts.map((part) => {
@@ -151,8 +171,9 @@ class GraphLayout {
       return { item: part, x: x - width / 2 + PADDING, y: y - height / 2 + PADDING, width, height };
     });
     const routed = edges.map((edge) => {
-      const { points } = graph.edge(names.get(edge.from), names.get(edge.to));
-      return { ...edge, points: points.map(({ x, y }) => ({ x: x + PADDING, y: y + PADDING })) };
+      const [from, to, name] = endsOf(edge);
+      const points = graph.edge(from, to, name).points.map(({ x, y }) => ({ x: x + PADDING, y: y + PADDING }));
+      return { ...edge, points: name === "back" ? points.reverse() : points };
     });
     attach(boxes, routed);
     const { width, height } = graph.graph();
@@ -169,7 +190,7 @@ class GraphLayout {
   /** What a closed scope holds. */
   countOf(item) {
     const lookups = item.lookups ? "  " + LOOKUP + " " + counted(item.lookups, "lookup") : "";
-    return counted(this.drawn(item), "node") + lookups;
+    return counted(this.drawn(item), "node") + lookups + (item.losses ? "  " + LOSS + " loss" : "");
   }
 
   titleOf(item) {

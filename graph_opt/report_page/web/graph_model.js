@@ -1,6 +1,11 @@
 // One graph of the page: its nodes are numbers, of which the columns of the content tell all.
 
 const ABSENT = ".";
+const FORWARD = 3;
+const BACKWARD = 4;
+const TURNS = { i: 1, p: 2, m: FORWARD };
+const IO_ENDING = "_io"; // As graph_opt names the stage.
+const GRADIENTS = /^gradients(_\d+)?$/;
 
 class GraphModel {
   /**
@@ -88,6 +93,68 @@ class GraphModel {
 
   isConstant(node) {
     return this.op(node) === "Const";
+  }
+
+  /**
+   * The scope of the io stage before a stage that runs lookups ahead, for copies of input nodes that
+   * have their names from the latter; -1 for all others. They would be drawn behind their own batch.
+   */
+  ioScope(node) {
+    const { scope, scopeNames, scopeParents } = this.data;
+    if (this.graph.regions[node] !== "i" || scope[node] === 0) return -1;
+    if (this.topScopes === undefined) {
+      this.topScopes = new Map();
+      for (let i = 1; i < scopeNames.length; i++) if (scopeParents[i] === 0) this.topScopes.set(scopeNames[i], i);
+    }
+    const top = this.scopePath(scope[node]).split("/")[0];
+    return this.topScopes.has(top + IO_ENDING) ? this.topScopes.get(top + IO_ENDING) : -1;
+  }
+
+  /** Whether it is what training minimizes. */
+  isLoss(node) {
+    if (this.losses === undefined) this.losses = new Set(this.data.losses);
+    return this.losses.has(node);
+  }
+
+  /**
+   * When a node runs in a step: io, prefetch, main and then gradients and what they lead to; null
+   * if no batch reaches it.
+   */
+  turn(node) {
+    if (this.turns === undefined) this.turns = this.turnsOfAll();
+    const turn = this.turns[node];
+    return turn === 0 ? null : turn;
+  }
+
+  turnsOfAll() {
+    const turns = new Uint8Array(this.length);
+    const backward = [];
+    for (const node of this.nodes()) {
+      turns[node] = TURNS[this.region(node)] || 0;
+      if (turns[node] === FORWARD && this.isGradient(node)) backward.push(node);
+    }
+    for (const node of this.putsOf.keys()) {
+      if (this.readers(node).some((reader) => turns[reader] === TURNS.p)) turns[node] = TURNS.p;
+    }
+    for (const node of backward) turns[node] = BACKWARD;
+    while (backward.length) {
+      for (const reader of this.readers(backward.pop())) {
+        if (turns[reader] !== FORWARD) continue;
+        turns[reader] = BACKWARD;
+        backward.push(reader);
+      }
+    }
+    return turns;
+  }
+
+  /** Whether a node is in a scope of `tf.gradients`. */
+  isGradient(node) {
+    if (this.gradientScopes === undefined) {
+      const { scopeNames, scopeParents } = this.data;
+      this.gradientScopes = [false];
+      for (let i = 1; i < scopeNames.length; i++) this.gradientScopes.push(this.gradientScopes[scopeParents[i]] || GRADIENTS.test(scopeNames[i]));
+    }
+    return this.gradientScopes[this.data.scope[node]];
   }
 
   isIdle(node) {

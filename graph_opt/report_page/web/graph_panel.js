@@ -13,7 +13,7 @@ class GraphPanel {
     this.stage = html("div", { class: "drawings" });
     this.legend = html("ul", { class: "legend" });
     this.details = html("aside", { class: "details", "aria-label": "Details" });
-    this.search = searchField(() => this.current().model, (node) => this.goTo(node));
+    this.search = searchField(() => this.current().model, (node) => this.goToFound(node));
     const left = this.data.left_out;
     this.notDrawn = [left && counted(left, "node") + " left out", content.called.left_out && "insides of " + counted(content.called.left_out, "call") + " not drawn"].filter(Boolean);
     this.element = html("div", { class: "graph" }, this.tools(), this.legend, html("div", { class: "graph-body" }, this.stage, this.details));
@@ -198,6 +198,14 @@ class GraphPanel {
     announce(drawing.model.name(node) + " selected");
   }
 
+  /** Goes to a node that was found, on the side that was searched: to what does its work if it is idle there. */
+  goToFound(node) {
+    const { model } = this.current();
+    const [instead] = model.isIdle(node) && !this.view.idle ? model.counterparts(node) : [];
+    if (instead === undefined && model.isIdle(node)) this.setDrawn("idle", true);
+    this.goTo(instead === undefined ? node : instead);
+  }
+
   nodeNamed(name) {
     const model = this.models[0];
     for (let node = 0; node < model.length; node++) if (model.name(node) === name) return node;
@@ -223,12 +231,18 @@ class GraphPanel {
     const lookups = this.shown.map((index) => this.drawing(index).tree.root.lookups);
     this.legend.replaceChildren(
       ...(lookups.some(Boolean) ? [html("li", { title: "where an embedding lookup ends, or what does its work" }, LOOKUP + " lookup ", html("span", { class: "faint" }, [...new Set(lookups.map(grouped))].join(" → ")))] : []),
+      ...this.losses().map((node) => html("li", { title: "what training minimizes" }, LOSS + " ", html("button", { type: "button", class: "link", onclick: () => this.goTo(node) }, "loss"))),
       ...[...rows].map(([category, { name, meaning, counts }]) =>
         html("li", { title: meaning }, html("span", { class: "swatch " + category }), name + " ", html("span", { class: "faint" }, counts.join(" → "))),
       ),
       ...this.omittedEdges().map((text) => html("li", { class: "faint" }, text)),
       ...this.notDrawn.map((text) => html("li", { class: "faint" }, text)),
     );
+  }
+
+  /** The first loss of what is shown: a model may have many. */
+  losses() {
+    return this.data.losses.filter((node) => this.shown.some((index) => this.models[index].has(node))).slice(0, 1);
   }
 
   /** Scopes in which too much is connected have only their strongest edges; what reads all variables has none. */

@@ -81,7 +81,7 @@ function searchField(models, choose) {
       return { node, element };
     });
     const more = found.total - found.nodes.length;
-    if (more > 0) list.append(html("li", { class: "faint", role: "presentation" }, "and " + grouped(more) + " more"));
+    if (found.total) list.append(html("li", { class: "faint", role: "presentation" }, (more > 0 ? "and " + grouped(more) + " more" : counted(found.total, "node")) + (model.data.graphs.length > 1 ? " in the graph " + model.label : "")));
     if (!found.total && field.value.trim()) list.append(html("li", { class: "faint", role: "presentation" }, "no node has this name or op"));
     list.hidden = !field.value.trim();
     field.setAttribute("aria-expanded", String(!list.hidden));

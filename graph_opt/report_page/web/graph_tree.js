@@ -19,7 +19,7 @@ class GraphTree {
   }
 
   newItem(kind, label, key, parent, node = -1) {
-    const item = { kind, label, key, parent, node, depth: 0, children: [], size: 0, lookups: 0, constants: 0, idle: 0, edges: null };
+    const item = { kind, label, key, parent, node, depth: 0, children: [], size: 0, lookups: 0, losses: 0, constants: 0, idle: 0, edges: null };
     if (parent) parent.children.push(item);
     return item;
   }
@@ -36,7 +36,8 @@ class GraphTree {
       return scopes[number];
     };
     for (const node of model.nodes()) {
-      const above = itemOfScope(scope[node]);
+      const stage = model.ioScope(node);
+      const above = itemOfScope(stage < 0 ? scope[node] : stage);
       const label = leaf[node] === "" ? "(" + scopeNames[scope[node]] + ")" : leaf[node];
       this.itemOf[node] = this.newItem("node", label, model.name(node), above, node);
     }
@@ -82,7 +83,7 @@ class GraphTree {
 
   groupOf(parent, label, members) {
     const group = { kind: "group", label, key: parent.key + "{" + label + "}", parent, node: -1 };
-    Object.assign(group, { depth: 0, children: members, size: 0, lookups: 0, constants: 0, idle: 0, edges: null });
+    Object.assign(group, { depth: 0, children: members, size: 0, lookups: 0, losses: 0, constants: 0, idle: 0, edges: null });
     for (const member of members) member.parent = group;
     return group;
   }
@@ -92,14 +93,19 @@ class GraphTree {
     if (item.node >= 0) {
       item.size = 1;
       item.lookups = this.model.lookups.get(item.node) || 0;
+      item.losses = this.model.isLoss(item.node) ? 1 : 0;
       item.idle = this.model.isIdle(item.node) ? 1 : 0;
       item.constants = !item.idle && this.model.isConstant(item.node) ? 1 : 0;
       return;
     }
+    item.turns = [0, 0, 0, 0, 0]; // How many nodes have their turn in a step at each place; none at 0.
     for (const child of item.children) {
       this.count(child);
+      if (child.node < 0) child.turns.forEach((count, turn) => (item.turns[turn] += count));
+      else if (this.model.turn(child.node) !== null) item.turns[this.model.turn(child.node)]++;
       item.size += child.size;
       item.lookups += child.lookups;
+      item.losses += child.losses;
       item.constants += child.constants;
       item.idle += child.idle;
     }

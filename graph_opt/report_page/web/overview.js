@@ -1,11 +1,13 @@
 // The first part of the page: how much of what there is, and what became of it.
 
+const WORTH_TELLING = 0.1; // Shorter waits are no bottleneck.
+
 function overviewPanel(content, goTo) {
   const { overview } = content;
   return html(
     "div",
     { class: "overview" },
-    figures(content),
+    html("div", { class: "cards" }, doneCard(overview), gainedCard(content), leftCard(overview), toDoCard(content, goTo)),
     regionsOf(overview, content.called),
     costTable(content.cost),
     leftTable(overview.left, goTo),
@@ -15,31 +17,79 @@ function overviewPanel(content, goTo) {
   );
 }
 
-function figures({ overview, tables, called }) {
-  const { lookups, nodes, stages } = overview;
-  const labels = Object.keys(nodes);
-  const known = tables.filter((table) => table.bytes !== null);
-  const total = known.reduce((sum, table) => sum + table.bytes, 0);
-  const tensors = stages.reduce((sum, stage) => sum + stage.tensors, 0);
-  return html(
-    "dl",
-    { class: "figures" },
-    figure("nodes", labels.map((label) => grouped(nodes[label])).join(" → "), [labels.length > 1 && "before → after", called.nodes && grouped(called.nodes) + " more in functions"].filter(Boolean).join(", ")),
-    figure("lookups", grouped(lookups.found + lookups.elsewhere), lookupsRemark(lookups)),
-    figure("run ahead", grouped(lookups.ahead), lookups.ahead ? "behind " + counted(stages.length, "stage") : "no lookup leaves the step"),
-    figure("cross each step", counted(tensors, "tensor"), stages.map((stage) => stage.crossing).join("; ")),
-    figure("tables", grouped(new Set(tables.map((table) => table.name.replace(/\/part_\d+$/, ""))).size), known.length ? bytesText(total) + (known.length < tables.length ? " and more of unknown size" : "") : ""),
+function card(title, ...children) {
+  const shown = children.flat(9).filter(Boolean);
+  return html("section", { class: "card", "aria-label": title }, html("h2", {}, title), shown.length ? shown : html("p", { class: "faint" }, "nothing"));
+}
+
+function figure(value, what, remark) {
+  return html("div", { class: "figure" }, html("span", { class: "value" }, value), " ", what, remark ? html("span", { class: "faint" }, remark) : null);
+}
+
+function doneCard({ lookups, stages, notes }) {
+  const all = lookups.found + lookups.elsewhere;
+  const of = (count) => grouped(count) + " of " + grouped(all);
+  return card(
+    "What was done",
+    all ? figure(of(lookups.fused), "lookups fused", lookups.fused ? "into " + counted(lookups.groups, "op") : "") : null,
+    all ? figure(of(lookups.ahead), "run ahead of the step", lookups.ahead ? "behind " + counted(stages.length, "stage") : "") : null,
+    notes.filter(([kind]) => kind === "changed").map(([, text]) => html("p", {}, text)),
+    all || notes.length ? null : html("p", { class: "faint" }, "no lookup was found, nothing was changed"),
   );
 }
 
-function lookupsRemark({ fused, groups, elsewhere }) {
-  const parts = [fused ? grouped(fused) + " fused into " + counted(groups, "op") : "none fused"];
-  if (elsewhere) parts.push(grouped(elsewhere) + " where no pass can reach");
-  return parts.join(", ");
+function gainedCard({ overview, called, cost, timeline }) {
+  const { step, nodes } = overview;
+  const compares = Object.keys(nodes).length > 1;
+  const remarks = [step.ahead && grouped(step.ahead) + " run ahead of it", called.nodes && grouped(called.nodes) + " more in functions", grouped(Object.values(nodes).pop()) + " in the graph"];
+  const pace = timeline && paceOf(timeline);
+  const left = pace && [pace.warmUp && counted(pace.warmUp, "step") + " of warm-up", pace.traced && grouped(pace.traced) + " traced"].filter(Boolean).join(" and ");
+  return card(
+    "What was gained",
+    figure(compares ? grouped(step.before) + " → " + grouped(step.after) : grouped(step.after), "nodes in a step", remarks.filter(Boolean).join(", ")),
+    pace && pace.perSecond ? figure(pace.perSecond.toPrecision(3), "steps/s measured", left ? "without " + left : "") : null,
+    cost && compares ? cost.rows.filter((row) => row[1] !== row[2]).slice(0, 3).map((row) => figure(row[1] + " → " + row[2], row[0].trim(), "by the plan of a step")) : null,
+  );
 }
 
-function figure(name, value, remark) {
-  return html("div", {}, html("dt", {}, name), html("dd", { class: "value" }, value), html("dd", { class: "faint" }, remark));
+function leftCard({ lookups, left, notes }) {
+  const all = lookups.found + lookups.elsewhere;
+  const inMain = all - lookups.ahead;
+  return card(
+    "What was left",
+    all > lookups.fused ? figure(grouped(all - lookups.fused), plural(all - lookups.fused, "lookup") + " not fused", lookups.elsewhere ? grouped(lookups.elsewhere) + " where no pass can reach" : "") : null,
+    inMain ? figure(grouped(inMain), plural(inMain, "lookup") + " in the step", "") : null,
+    left.slice(0, 4).map((row) => html("p", {}, html("code", {}, row.code), " ×" + grouped(row.count))),
+    left.length > 4 ? html("p", { class: "faint" }, "and " + counted(left.length - 4, "other reason") + " below") : null,
+    notes.filter(([kind]) => kind === "not done").map(([, text]) => html("p", {}, text)),
+  );
+}
+
+function toDoCard({ overview, timeline }, goTo) {
+  const told = timeline && bottleneckOf(timeline);
+  const remedies = overview.remedies.map(({ remedy, count, code, example }) =>
+    html("li", {}, remedy, " ", html("span", { class: "faint" }, code + " ×" + grouped(count)), example ? html("span", { class: "faint" }, ", such as ", html("button", { type: "button", class: "link", title: example, onclick: () => goTo(example) }, ending(example, 44))) : null));
+  const items = [...(told ? [html("li", { class: "waits" }, told)] : []), ...remedies].slice(0, 3);
+  return card("What to do", items.length ? html("ol", {}, items) : html("p", { class: "faint" }, "nothing: no reason is known that holds a lookup back"));
+}
+
+/** Who waits for whom in a run, and what helps; docs/choose-options.md says the same. */
+function bottleneckOf(timeline) {
+  const lanesIn = (region) => timeline.lanes.filter((lane) => lane.region === region);
+  const share = (region, name) => {
+    const use = useOfAll(lanesIn(region));
+    return use.known ? use[name] / use.known : null;
+  };
+  const percent = (part) => (100 * part).toFixed(0) + " %";
+  const waits = share("main", "batch");
+  if (waits === null || lanesIn("main").length === timeline.lanes.length) return "";
+  const between = share("main", "between");
+  if (waits < WORTH_TELLING && between > 2 * WORTH_TELLING) return "Main hardly waits for batches (" + percent(waits) + " of its time), and spends " + percent(between) + " between steps: look at what the script and its hooks do there.";
+  if (waits < WORTH_TELLING) return "Main hardly waits for batches (" + percent(waits) + " of its time): its layers are the bottleneck, and more threads for lookups would not help.";
+  const starved = share("prefetch", "batch");
+  if (starved !== null && starved > share("prefetch", "works")) return "The input is the bottleneck: main waits for a batch " + percent(waits) + " of the time, and the lookups' stage " + percent(starved) + ". Give the dataset more threads, or set do_smart_stage if the graph parses.";
+  if (!lanesIn("prefetch").length) return "The input is the bottleneck: main waits for a batch " + percent(waits) + " of the time. Give the dataset more threads.";
+  return "Main waits " + percent(waits) + " of the time for lookups: set threads_num: -1 and capacity: -1, which find the number of threads.";
 }
 
 /** The three regions with what goes from one to the next. */
@@ -93,9 +143,11 @@ function leftTable(left, goTo) {
   ], left));
 }
 
+/** What the first screen does not say. */
 function notesOf(notes) {
-  if (!notes.length) return null;
-  return html("section", {}, html("h2", {}, "Notes"), html("ul", { class: "notes" }, notes.map(([kind, text]) => html("li", { class: kind === "warning" || kind === "not done" ? "warning" : "" }, html("strong", {}, kind), " ", text))));
+  const shown = notes.filter(([kind]) => kind !== "changed");
+  if (!shown.length) return null;
+  return html("section", {}, html("h2", {}, "Notes"), html("ul", { class: "notes" }, shown.map(([kind, text]) => html("li", { class: kind === "warning" || kind === "not done" ? "warning" : "" }, html("strong", {}, kind), " ", text))));
 }
 
 function countColumns(labels, rows) {
@@ -143,7 +195,14 @@ function tablesTable(tables, goTo) {
     { title: "lookups", value: (row) => row.lookups, number: true },
     { title: "device", value: (row) => row.device },
   ].filter((column) => hasValues(column, tables));
-  return html("section", { class: "short" }, html("h2", {}, "Tables"), sortableTable(columns, tables, { filter: true, caption: "tables", noun: "table" }));
+  return html("section", { class: "short" }, html("h2", {}, "Tables ", html("span", { class: "faint" }, sizeOf(tables))), sortableTable(columns, tables, { filter: true, caption: "tables", noun: "table" }));
+}
+
+/** How much all tables take, as far as their sizes are known. */
+function sizeOf(tables) {
+  const known = tables.filter((table) => table.bytes !== null);
+  const total = known.reduce((sum, table) => sum + table.bytes, 0);
+  return known.length ? bytesText(total) + (known.length < tables.length ? " and more of unknown size" : "") : "";
 }
 
 function boundaryTable(stage, goTo) {

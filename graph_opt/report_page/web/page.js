@@ -12,6 +12,7 @@ function start() {
     tabs.open("graph");
     graph.goTo(node);
   };
+  if (content.timeline) leaveOutSetUp(content.timeline);
   const line = content.timeline && new Timeline(content.timeline);
   const tabs = tabbed([
     { id: "overview", title: "Overview", element: overviewPanel(content, goTo) },
