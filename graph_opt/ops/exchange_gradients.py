@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, List
 
 from graph_opt.compat import tf
-from graph_opt.compat.tensor_keys import key_of
 from graph_opt.ops.dynamic_table import once_run
 from graph_opt.ops.group_embedding import GroupAttributes, GroupIds
 from graph_opt.ops.group_gradients import (
@@ -52,12 +51,9 @@ def differentiate_gather(op: Any, *gradients: Any) -> List[Any]:
             by_key=op.get_attr("by_key"),
         )
     slices = [indexed_slices(*one) for one in zip(indices, values, counts)]
-    trained = places_of_variables([_variable_of(table) for table in tables], op.get_attr("served"))
+    # By identity: eagerly, and in TensorFlow 1's functions, tensors are no keys.
+    trained = places_of_variables([id(table) for table in tables], op.get_attr("served"))
     return [*(one if place in trained else None for place, one in enumerate(slices)), None, None]
-
-
-def _variable_of(table: tf.Tensor) -> Any:
-    return id(table) if tf.executing_eagerly() else key_of(table)
 
 
 def differentiate_combine(op: Any, *gradients: Any) -> List[Any]:
