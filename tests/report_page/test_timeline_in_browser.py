@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import subprocess
 import sys
@@ -108,6 +109,13 @@ def test_warm_up_and_traced_steps_are_not_averaged_in(browser: Browser, model: P
     browser.one("#tab-timeline").click()
     cells = browser.texts(".lanes tr[data-lane^=main] td.number")
     assert cells[-3:] == ["106", "9.00 ms", "9.00 ms"]
+
+
+def test_a_single_step_is_shown(browser: Browser, model: PageSource) -> None:
+    browser.open(dataclasses.replace(model, steps=(main_step(0, 1.0, 0.0, None),)))
+    browser.one("#tab-timeline").click()
+    assert len(browser.all(".timeline .step")) == 0
+    assert browser.texts(".lanes tbody th") == ["main"]
 
 
 def test_main_that_waits_for_lookups_is_told_to_give_them_threads(

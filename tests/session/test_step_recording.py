@@ -46,7 +46,7 @@ def test_steps_of_main_and_their_waits_are_on_the_page(recording: None, monitore
     assert {lane["region"] for lane in lanes.values()} == {"io", "prefetch", "main"}
     steps = lanes["main"]["steps"]
     assert len(steps) == 40
-    assert [number for _, _, number, *waits in steps if waits] == list(range(16, 32))
+    assert [number for _, _, number, *waits in steps if waits] == list(range(16, 40))
     assert any(len(step) > 3 for step in lanes["async_embedding"]["steps"])
     assert ["of the run", "session 1: done"] in content["overview"]["notes"]
 

@@ -3,6 +3,7 @@
 const LANE = 26;
 const STEPS_AT_FIRST = 12;
 const MOST_BARS = 4000;
+const LEAST_SPAN = 0.01;
 const WAITS = { batch: "waits for a batch", room: "waits for room" };
 
 class Timeline {
@@ -18,7 +19,7 @@ class Timeline {
     const first = span ? span.first : middle;
     const last = Math.min(first + STEPS_AT_FIRST - 1, span ? span.last : lane.steps.length - 1);
     this.from = lane.steps[first][0];
-    this.to = lane.steps[last][1];
+    this.to = Math.max(lane.steps[last][1], this.from + LEAST_SPAN);
     this.element = svg("svg", { class: "timeline", tabindex: "0", role: "img", "aria-label": "Timeline: arrow keys move, + and - zoom" });
     this.range = html("span", { class: "faint", role: "status" });
     this.table = html("div", { class: "lanes" });
@@ -72,7 +73,7 @@ class Timeline {
   }
 
   show(from, to) {
-    const length = Math.min(Math.max(to - from, 0.01), this.data.end || 1);
+    const length = Math.min(Math.max(to - from, LEAST_SPAN), this.data.end || 1);
     this.from = Math.min(Math.max(from, 0), Math.max(this.data.end - length, 0));
     this.to = this.from + length;
     this.draw();
