@@ -68,6 +68,9 @@ _WITH_VERSION_1: Dict[str, List[str]] = {
     "runs no eager scripts of later releases": [
         "cli/test_horovod_run.py::test_eager_scripts_run_as_they_are",
     ],
+    "loads SavedModels by its own loader alone": [
+        "serving/test_mapped_tables.py::test_tensorflow_2_loads_and_updates_an_export",
+    ],
     "tells kernels no session, so that sessions of one graph share its buffers on a server": [
         "session/test_sessions_on_one_server.py::test_each_takes_its_own_batches[1]",
         "session/test_sessions_on_one_server.py::test_a_later_session_has_nothing_of_one",

@@ -22,11 +22,15 @@ constexpr int64_t kWarmedBytes = int64_t{16} << 20;  // a mapping that is given 
 constexpr int64_t kPageBytes = 4096;                 // or a multiple of it
 constexpr int kPopulate = 22;  // MADV_POPULATE_READ, since Linux 5.14; older headers lack it
 
+absl::StatusCode CodeOf(int error) {
+  if (error == ENOENT || error == ENOTDIR) return absl::StatusCode::kNotFound;
+  if (error == EACCES || error == EPERM) return absl::StatusCode::kPermissionDenied;
+  if (error == ENOMEM) return absl::StatusCode::kResourceExhausted;
+  return absl::StatusCode::kUnavailable;
+}
+
 absl::Status Error(const std::string& path, const char* doing, int error) {
-  const std::string text = absl::StrCat(path, ": ", doing, ": ", std::strerror(error));
-  if (error == ENOENT || error == ENOTDIR) return absl::NotFoundError(text);
-  if (error == EACCES || error == EPERM) return absl::PermissionDeniedError(text);
-  return error == ENOMEM ? absl::ResourceExhaustedError(text) : absl::UnavailableError(text);
+  return absl::Status(CodeOf(error), absl::StrCat(path, ": ", doing, ": ", std::strerror(error)));
 }
 
 void Touch(const char* data, int64_t bytes) {

@@ -47,7 +47,7 @@ void TestWritesAreOfOneMapping() {
 void TestErrorsNameTheFile() {
   std::shared_ptr<MappedFile> file;
   const absl::Status missing = MappedFile::Open("/tmp/none/of/it", MappedFile::kShared, &file);
-  CHECK(absl::IsNotFound(missing) && file == nullptr);
+  CHECK(missing.code() == absl::StatusCode::kNotFound && file == nullptr);
   CHECK(missing.message().find("/tmp/none/of/it: cannot be opened") == 0);
   CHECK(!MappedFile::Open("/tmp", MappedFile::kShared, &file).ok());
 }

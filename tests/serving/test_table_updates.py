@@ -64,6 +64,9 @@ def test_servers_that_start_later_start_from_the_last_update(tmp_path: Path) -> 
         assert_predicts(loaded, exported, 1)
         assert loaded.update(elsewhere) == 2
         assert_predicts(loaded, exported, 2)
+    shutil.rmtree(str(moved / "updates" / "1"))
+    with pytest.raises(tf.errors.NotFoundError, match="newest says to start from it; remove"):
+        Loaded(exported, moved)
     (moved / "updates" / "newest").unlink()
     with Loaded(exported, moved) as loaded:
         assert_predicts(loaded, exported, 0)

@@ -32,7 +32,7 @@ def values_of(dtype: Any, shape: Tuple[int, ...]) -> np.ndarray:
 @given(
     dtype=st.sampled_from(DTYPES),
     shape=st.lists(st.integers(1, 6), max_size=3),
-    name=st.text(st.characters(codec="utf-8"), max_size=20),
+    name=st.text(max_size=20),
     data=st.data(),
 )
 def test_rows_are_read_as_they_were_written(
