@@ -80,8 +80,8 @@ def export_list(served: str) -> TableList:
         raise tf.errors.InvalidArgumentError(
             None,
             None,
-            "{}: has no mapped tables; give a folder that graph-opt export --map-tables "
-            "wrote: {}".format(served, error),
+            "{}: has no mapped tables; give a folder that graph-opt export wrote with --map-tables "
+            "or --table-dtype: {}".format(served, error),
         ) from error
 
 

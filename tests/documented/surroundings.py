@@ -232,6 +232,19 @@ def serving(names: Names) -> Around:
         tf.train.Saver().save(session, "model/model.ckpt", 1)
     names.update(model=model)
     yield ""
+    graph_opt.export_fused("export", "served/1", map_tables=True)
+    with tf.Graph().as_default(), tf.Session() as session:
+        model({"user": tf.constant([1])})
+        session.run(tf.global_variables_initializer())
+        later = tf.train.Saver().save(session, "model/later.ckpt", 2)
+    graph_opt.update_served("served/1", [later])
+    graph_opt.load_op_library()
+    with tf.Graph().as_default(), tf.Session() as session:
+        names.update(session=session)
+        yield ""
+        update = names["update"]
+        asked = {update.inputs["path"].name: ""}
+        assert session.run(update.outputs["version"].name, asked) == 2
     sok.init("single")
     ids = tf.placeholder(tf.int64, [None])
     table = sok.Variable(shape=[ROWS, 4], initializer="ones", name="users")

@@ -221,6 +221,15 @@ def test_nothing_is_written_if_no_table_can_be_stored_so(tmp_path: Path) -> None
         exported(of_placeholders, tmp_path / "other", "int4")
 
 
+def test_repeated_inputs_may_be_in_low_precision(tmp_path: Path) -> None:
+    served = exported(of_placeholders, tmp_path, "int8", repeated=["f0"])
+    assert "computed once for f0" in str(served) and "stored as int8" in str(served)
+    with tf.Graph().as_default():
+        request = of_placeholders().request
+    for each in compare_predictions(str(tmp_path / "served"), [request]):
+        assert each.difference > each.beyond_tables < 1e-6
+
+
 def test_a_process_without_graph_opt_serves_them(tmp_path: Path) -> None:
     served = exported(of_sums, tmp_path, "int8")
     bad = [[0, 1, 2, ROWS]]
