@@ -163,10 +163,11 @@ def test_the_launcher_is_found_by_its_environment(
 @pytest.mark.slow
 def test_a_hundred_ranks_come_to_the_same_step(server: Any) -> None:
     ranks = 100
+    address, port = server.server_address
     late = threading.Event()
 
     def come(rank: int) -> None:
-        store = RendezvousStore(*server.server_address, ranks=ranks)
+        store = RendezvousStore(address, port, ranks=ranks)
         board = FailureBoard(store, rank, ranks)
 
         def check() -> None:

@@ -86,7 +86,7 @@ def _moved(outcome: Outcome, script: str, mode: str) -> str:
         for figure in ("lookups_fused", "lookups_ahead", "nodes_ahead", "lookups")
     )
     said = []
-    if fused:
+    if fused and lookups:
         said.append("{:.0f} of {:.0f} fused".format(fused, lookups))
     if ahead:
         said.append("{:.0f} ahead".format(ahead))
