@@ -23,6 +23,7 @@ from graph_opt.reporting.report import Report
 from graph_opt.serving.meta_graph_names import named_parts, tensors_of_signatures
 from graph_opt.serving.repeated_inputs import request_rows
 from graph_opt.serving.repeated_requests import note_repeated_inputs
+from graph_opt.serving.without_training import leave_out_training
 
 TAG = "graph_opt"
 """Tag of a graph with fused lookups, beside those of the graph that it was made from."""
@@ -60,6 +61,7 @@ def fused_meta_graph(
     """
     meta_graph = tf.MetaGraphDef()
     meta_graph.CopyFrom(stock)
+    leave_out_training(meta_graph)
     inferred = add_shapes(meta_graph.graph_def)
     once = Report()
     if repeated:

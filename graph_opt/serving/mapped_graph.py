@@ -10,7 +10,7 @@ One node gives all tables of a request, so that no request sees parts of two ver
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable, List, Sequence, Set
+from typing import Any, Dict, List, Sequence, Set
 
 import numpy as np
 
@@ -21,11 +21,12 @@ from graph_opt.serving.mapped_variables import (
     HANDLES,
     LOOKUPS,
     READS_HANDLE,
+    VARIABLES,
     MappedVariable,
     is_table_input,
     needed_nodes,
 )
-from graph_opt.serving.meta_graph_names import init_ops, keep_names, set_init_op
+from graph_opt.serving.meta_graph_names import forget_nodes, init_ops, keep_names, set_init_op
 from graph_opt.serving.table_lists import ASSET, UPDATE_SIGNATURE
 
 _ROOT = "graph_opt_tables"
@@ -93,10 +94,11 @@ class _Mapping:
         return Tensor(node.name, tf.string.as_datatype_enum)
 
     def _only_of_variables(self) -> Set[str]:
-        """The variables, what sets, trains and initializes them, and what nothing else reads."""
+        """The variables, those that no request reads, what sets them, and what only they need."""
         view = self._view
         removed: Set[str] = set()
         waiting = [one.head.name for one in self._variables]
+        waiting += [name for name in view.of_op(*VARIABLES) if name not in self._needed]
         while waiting:
             name = waiting.pop()
             if name in removed:
@@ -128,7 +130,7 @@ class _Mapping:
                 continue
             copy = tf.NodeDef()
             copy.CopyFrom(node)
-            _forget(copy, removed)
+            forget_nodes(copy, removed)
             if node.op in LOOKUPS:
                 self._rewrite_lookup(copy)
             elif name in self._needed:
@@ -139,7 +141,7 @@ class _Mapping:
         self._rewrite_restores({node.name: node for node in kept}, removed)
         saved = {node.name for node in kept}
         for node in kept:
-            _forget(node, set(self._view.nodes) - saved)
+            forget_nodes(node, set(self._view.nodes) - saved)
         return kept
 
     def _rewrite_lookup(self, node: Any) -> None:
@@ -256,18 +258,3 @@ class _Mapping:
             infos[key].name = name + ":0"
             infos[key].dtype = dtype.as_datatype_enum
             infos[key].tensor_shape.SetInParent()
-
-
-def _forget(node: Any, removed: Iterable[str]) -> None:
-    """Has a node neither wait for what is gone nor be where it was."""
-    gone = set(removed)
-    inputs = [text for text in node.input if not (text.startswith("^") and text[1:] in gone)]
-    if len(inputs) < len(node.input):
-        node.input[:] = inputs
-    if "_class" in node.attr:
-        places = node.attr["_class"].list.s
-        kept = [place for place in places if place.decode("utf-8")[len("loc:@") :] not in gone]
-        if kept:
-            places[:] = kept
-        else:
-            del node.attr["_class"]

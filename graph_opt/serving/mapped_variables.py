@@ -14,7 +14,8 @@ HANDLES = ("VarHandleOp",)
 LOOKUPS = {"GroupEmbeddingLookup": False, "ResourceGroupEmbeddingLookup": True}
 """The ops of fused lookups, and whether they take handles."""
 READS_HANDLE = "ReadVariableOp"
-_VARIABLES = ("VariableV2", "Variable", *HANDLES)
+VARIABLES = ("VariableV2", "Variable", *HANDLES)
+"""The ops of variables."""
 _RESTORES = "RestoreV2"
 
 
@@ -72,7 +73,7 @@ def mapped_variables(
     stored = stored_variables(view, restore_op)
     found: List[MappedVariable] = []
     others: Dict[str, str] = {}
-    for name in view.of_op(*_VARIABLES):
+    for name in view.of_op(*VARIABLES):
         if name not in needed:
             continue
         one = _mapped(view, needed, name, stored.get(name))
@@ -140,7 +141,7 @@ def _refusal(view: GraphView, name: str, reader: str, slot: int) -> str:
         others = [
             tensor.node
             for slot, tensor in enumerate(view.inputs(reader))
-            if is_table_input(view, reader, slot) and view.op(tensor.node) not in _VARIABLES
+            if is_table_input(view, reader, slot) and view.op(tensor.node) not in VARIABLES
         ]
         if others and LOOKUPS[view.op(reader)]:
             return "it is looked up together with {}".format(others[0])

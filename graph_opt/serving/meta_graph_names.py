@@ -10,12 +10,14 @@ from graph_opt.compat.saved_models import nodes_of_variable
 _INIT_SIGNATURE = "__saved_model_init_op"
 _MAIN_OP = "saved_model_main_op"
 _INIT_COLLECTIONS = (_MAIN_OP, "legacy_init_op")
-_VARIABLES = (
+VARIABLES = (
     tf.GraphKeys.GLOBAL_VARIABLES,
     tf.GraphKeys.TRAINABLE_VARIABLES,
     tf.GraphKeys.MODEL_VARIABLES,
     tf.GraphKeys.LOCAL_VARIABLES,
     tf.GraphKeys.MOVING_AVERAGE_VARIABLES,
+    tf.GraphKeys.METRIC_VARIABLES,
+    tf.GraphKeys.GLOBAL_STEP,
 )
 
 
@@ -28,10 +30,10 @@ def fetched_names(meta_graph: Any) -> List[str]:
 
 def init_ops(meta_graph: Any) -> List[str]:
     """The nodes that a loader runs behind the restore; later ones only if there is none before."""
-    found = [_node(info.name) for info in _init_infos(meta_graph)]
+    found = [node_of(info.name) for info in _init_infos(meta_graph)]
     for key in _INIT_COLLECTIONS:
         if key in meta_graph.collection_def:
-            found += [_node(name) for name in meta_graph.collection_def[key].node_list.value]
+            found += [node_of(name) for name in meta_graph.collection_def[key].node_list.value]
     return found
 
 
@@ -69,15 +71,34 @@ def keep_names(meta_graph: Any, nodes: AbstractSet[str]) -> None:
     for key, collection in meta_graph.collection_def.items():
         if collection.WhichOneof("kind") == "node_list":
             names = collection.node_list.value
-            names[:] = [name for name in names if _node(name) in nodes]
-        elif key in _VARIABLES:
+            names[:] = [name for name in names if node_of(name) in nodes]
+        elif key in VARIABLES:
             messages = collection.bytes_list.value
             belonging = nodes_of_variable(messages)
             messages[:] = [
                 message
                 for message, tensors in zip(list(messages), belonging)
-                if all(_node(name) in nodes for name in tensors if name)
+                if all(node_of(name) in nodes for name in tensors if name)
             ]
+
+
+def forget_nodes(node: Any, gone: AbstractSet[str]) -> None:
+    """Has a node neither wait for what is gone nor be where it was."""
+    inputs = [text for text in node.input if not (text.startswith("^") and text[1:] in gone)]
+    if len(inputs) < len(node.input):
+        node.input[:] = inputs
+    if "_class" in node.attr:
+        places = node.attr["_class"].list.s
+        kept = [place for place in places if place.decode("utf-8")[len("loc:@") :] not in gone]
+        if kept:
+            places[:] = kept
+        else:
+            del node.attr["_class"]
+
+
+def node_of(tensor: str) -> str:
+    """The node of a tensor, or of what waits for one."""
+    return tensor.partition(":")[0].lstrip("^")
 
 
 class _Part:
@@ -101,7 +122,3 @@ def _init_infos(meta_graph: Any) -> List[Any]:
     if _INIT_SIGNATURE not in meta_graph.signature_def:
         return []
     return list(meta_graph.signature_def[_INIT_SIGNATURE].outputs.values())
-
-
-def _node(tensor: str) -> str:
-    return tensor.partition(":")[0].lstrip("^")

@@ -49,7 +49,8 @@ def test_a_python_process_serves_both_graphs(exported: Any, tmp_path: Path) -> N
     for request in asked[4:]:
         request["library"] = exported.library
     first, *answers = load_without_graph_opt([without, *asked], tmp_path)
-    assert "GroupEmbeddingLookup" in first  # TensorFlow's error names the op that it lacks.
+    # TensorFlow's error names an op that it lacks.
+    assert "GroupEmbeddingLookup" in first or "ServedTables" in first
     stock, fused = answers[:4], answers[4:]
     assert stock[:2] == fused[:2] and stock[3] == fused[3] == stock[0]
     assert stock[2].startswith("InvalidArgumentError")
