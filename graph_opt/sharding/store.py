@@ -189,10 +189,10 @@ class RendezvousStore(Store):
             connection.request(method, path, body)
             response = connection.getresponse()
             return response.status, response.read()
-        except http.client.HTTPException as error:
-            raise OSError("{} does not answer: {!r}".format(self._described(), error)) from error
         except _BUSY:
             raise
+        except http.client.HTTPException as error:
+            raise OSError("{} does not answer: {!r}".format(self._described(), error)) from error
         except OSError as error:
             raise OSError("{} does not answer: {}".format(self._described(), error)) from error
         finally:
