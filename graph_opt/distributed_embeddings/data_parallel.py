@@ -6,6 +6,7 @@ import functools
 from typing import Any, Dict, Iterable, List, Optional, Tuple
 
 from graph_opt.compat import tf
+from graph_opt.compat.keras_optimizers import calls_of_eager_fit
 from graph_opt.distributed_embeddings.reduced_gradients import reduced_gradients
 from graph_opt.sharding.horovod_transport import HorovodTransport, horovod
 from graph_opt.sharding.own_rows import without_own_rows
@@ -171,6 +172,12 @@ def _of_keras(optimizer: Any, name: Optional[str], reduce: Any) -> Any:
         def get_gradients(self, loss: Any, params: Any) -> Any:
             gradients = super().get_gradients(loss, params)
             return [gradient for gradient, _ in reduce(zip(gradients, params))]
+
+        def apply_gradients(self, grads_and_vars: Any, *arguments: Any, **named: Any) -> Any:
+            pairs = list(grads_and_vars)
+            if calls_of_eager_fit():
+                pairs = reduce(pairs)
+            return super().apply_gradients(pairs, *arguments, **named)
 
     def reducing(compute: str) -> Any:
         def computed(self: Any, *arguments: Any, **named: Any) -> List[Tuple[Any, Any]]:

@@ -14,6 +14,7 @@ from graph_opt.compat import tf
 from graph_opt.sharding.transport import Transport
 from graph_opt.sharding.transport_in_use import communicating_through
 from tests.plain_sessions import plain_session
+from tests.release_features import keras_optimizers
 
 ROWS, WIDTH, BATCH, STEPS = 17, 3, 8, 20
 KERAS = tensorflow.keras.optimizers
@@ -21,7 +22,7 @@ OPTIMIZERS: Dict[str, Callable[[], Any]] = {
     "momentum": lambda: tf.train.MomentumOptimizer(0.1, 0.9),
     "adagrad": lambda: tf.train.AdagradOptimizer(0.1),
     "keras_adam": lambda: KERAS.Adam(0.05),
-    "legacy_adagrad": lambda: KERAS.legacy.Adagrad(0.1),
+    "legacy_adagrad": lambda: keras_optimizers().Adagrad(0.1),
 }
 
 

@@ -15,10 +15,12 @@ import tensorflow
 
 import graph_opt
 from graph_opt.compat import tf
+from graph_opt.compat.version_names import IS_VERSION_1
 from graph_opt.sharding.horovod_transport import horovod
 from graph_opt.sharding.transport import OneRank
 from graph_opt.sharding.transport_in_use import communicating_through, transport_or_init
 from tests.distributed_embeddings import data_parallel_models as models
+from tests.release_features import keras_optimizers
 
 SIZES = ((50, 4), (30, 4), (200, 3), (7, 5))
 BATCH, STEPS = 12, 20
@@ -43,7 +45,8 @@ def main(folder: Path) -> None:
                     np.testing.assert_allclose(table, whole, rtol=1e-4, atol=1e-5)
         script.check_files(folder)
         script.check_inputs(transport.rank)
-        script.check_arguments_of_horovod()
+        if not IS_VERSION_1:  # whose variables Horovod takes as keys, which they then cannot be
+            script.check_arguments_of_horovod()
     print("rank {} is done".format(transport.rank))
 
 
@@ -79,7 +82,7 @@ class Script:
         width = sum(width for _, width in SIZES)
         model.dense.set_weights([np.full([width, 1], 0.1 + rank), np.zeros([1])])
         of_keras = tensorflow.keras.optimizers
-        optimizer = of_keras.legacy.Adagrad(0.1) if legacy else of_keras.Adagrad(0.1)
+        optimizer = (keras_optimizers() if legacy else of_keras).Adagrad(0.1)
         if fit:
             self._fit(model, optimizer, rank, num_ranks)
         else:
