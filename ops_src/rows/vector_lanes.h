@@ -189,7 +189,7 @@ inline Floats FromBytes(uint64_t bytes) {
   const __m128i low = _mm_cvtsi64_si128(static_cast<long long>(bytes));
   return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(low));
 #else
-  Floats lanes;
+  Floats lanes{};
   for (int i = 0; i < kLanes; ++i) lanes[i] = static_cast<int8_t>(bytes >> (8 * i));
   return lanes;
 #endif
