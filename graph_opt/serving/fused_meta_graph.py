@@ -20,7 +20,7 @@ from graph_opt.passes.name_map import NameMap
 from graph_opt.passes.optimize import Planned, plan
 from graph_opt.passes.repeated_rows.repeated_rows import repeated_rows
 from graph_opt.reporting.report import Report
-from graph_opt.serving.meta_graph_names import named_parts, tensors_of_signatures
+from graph_opt.serving.meta_graph_names import named_parts, node_of, tensors_of_signatures
 from graph_opt.serving.repeated_inputs import request_rows
 from graph_opt.serving.repeated_requests import note_repeated_inputs
 from graph_opt.serving.without_training import leave_out_training
@@ -109,9 +109,7 @@ def _fetches(meta_graph: Any) -> Tuple[FrozenSet[str], ...]:
     """The nodes that requests of each signature fetch."""
     return tuple(
         frozenset(
-            part.name.partition(":")[0]
-            for info in signature.outputs.values()
-            for part in named_parts(info)
+            node_of(part.name) for info in signature.outputs.values() for part in named_parts(info)
         )
         for _, signature in sorted(meta_graph.signature_def.items())
         if signature.inputs and signature.outputs
@@ -155,7 +153,7 @@ def _named(meta_graph: Any, nodes: AbstractSet[str]) -> List[str]:
     for collection in meta_graph.collection_def.values():
         names += collection.node_list.value
         objects += collection.bytes_list.value
-    named = {name.partition(":")[0].lstrip("^") for name in names}
+    named = set(map(node_of, names))
     messages = b"\0".join(objects)
     return [name for name in nodes if name in named or name.encode("utf-8") in messages]
 

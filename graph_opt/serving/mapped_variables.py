@@ -8,6 +8,7 @@ from graph_opt.compat import tf
 from graph_opt.compat.op_definitions import takes_reference
 from graph_opt.compat.variable_ops import VariableUse, use_of
 from graph_opt.graph.view import GraphView, TensorRef
+from graph_opt.serving.meta_graph_names import node_of
 from graph_opt.table_files.mapped_files import TableHead
 
 HANDLES = ("VarHandleOp",)
@@ -155,7 +156,7 @@ def _refusal(view: GraphView, name: str, reader: str, slot: int) -> str:
 
 def needed_nodes(view: GraphView, named: Sequence[str]) -> Set[str]:
     """What is run for these tensors or nodes."""
-    names = {name.partition(":")[0].lstrip("^") for name in named}
+    names = set(map(node_of, named))
     return set(view.ancestors(name for name in names if name in view))
 
 

@@ -14,6 +14,7 @@ from graph_opt.inspect.frozen_tables import frozen_tables
 from graph_opt.inspect.graph_files import read_graph
 from graph_opt.inspect.graph_paths import SAVED_MODELS, graph_path
 from graph_opt.inspect.shapes import add_shapes
+from graph_opt.serving.meta_graph_names import node_of
 
 Names = Mapping[str, str]
 
@@ -175,8 +176,8 @@ class _Served:
         """Adds what variables and tables that are read are initialized by."""
         belonging = []
         for tensors in self._variables().values():
-            if _node(tensors[0]) in needed:
-                belonging += [_node(name) for name in tensors if name]
+            if node_of(tensors[0]) in needed:
+                belonging += [node_of(name) for name in tensors if name]
         for name in self._collected(_TABLES):
             if any(source in needed for source in self._view.predecessors(name)):
                 belonging.append(name)
@@ -206,12 +207,12 @@ class _Served:
         variables = [
             message
             for message, tensors in self._variables().items()
-            if _node(tensors[0]) in self._needed
+            if node_of(tensors[0]) in self._needed
         ]
         if variables:
             part.collection_def[_VARIABLES].bytes_list.value.extend(variables)
         for key in (_TABLES, _ASSETS):
-            kept = [name for name in self._collected(key) if _node(name) in self._needed]
+            kept = [name for name in self._collected(key) if node_of(name) in self._needed]
             if kept:
                 part.collection_def[key].node_list.value.extend(kept)
         return part
@@ -243,10 +244,6 @@ def _save(session: Any, folder: str, signature: Any) -> None:
         main_op=tf.tables_initializer() if has_tables else None,
     )
     builder.save()
-
-
-def _node(tensor: str) -> str:
-    return tensor.partition(":")[0].lstrip("^")
 
 
 def _invalid(path: str, text: str) -> Exception:

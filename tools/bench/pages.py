@@ -32,6 +32,13 @@ def gain(record: Optional[Record], at_most: Optional[float] = None) -> str:
     return said if at_most is None else "{}, at most {:.2g}".format(said, at_most)
 
 
+def allowed_ratio(rate: Optional[Record], of_stock: Optional[Record]) -> Optional[float]:
+    """How many times a rate the floor of another one is; None where that is not known."""
+    if rate is None or rate.floor is None or of_stock is None:
+        return None
+    return rate.floor / of_stock.value
+
+
 def _ratio(value: float) -> str:
     return "{:.2f}".format(value) if value < 10 else "{:.3g}".format(value)
 

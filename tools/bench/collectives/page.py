@@ -15,7 +15,7 @@ from tools.bench.collectives.modes import (
     SHARDED,
     THEIR_DE,
 )
-from tools.bench.pages import gain, head, row, words
+from tools.bench.pages import allowed_ratio, gain, head, row, words
 from tools.bench.ratio_chart import Bar, ratio_chart
 from tools.bench.records import Outcome, Record
 from tools.bench.training.chart_style import WORKLOADS
@@ -92,9 +92,7 @@ def _sent(outcome: Outcome, model: str, mode: str) -> str:
 def _gain(outcome: Outcome, model: str, mode: str) -> Tuple[Optional[Record], Optional[float]]:
     ratio = _found(outcome, "ratio_to_horovod", model, mode)
     rate, stock = (_found(outcome, "steps_per_s", model, each) for each in (mode, HOROVOD))
-    if rate is None or rate.floor is None or stock is None:
-        return ratio, None
-    return ratio, rate.floor / stock.value
+    return ratio, allowed_ratio(rate, stock)
 
 
 def _found(outcome: Outcome, figure: str, model: str, mode: str) -> Optional[Record]:

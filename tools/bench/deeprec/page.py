@@ -6,7 +6,7 @@ from typing import Any, List, Optional, Tuple
 
 from tools.bench.deeprec.figures import CSV, CSV_LOOKUPS
 from tools.bench.deeprec.modes import ASYNC, BOTH, EV, FLAGS, SMART, STOCK
-from tools.bench.pages import gain, head, row, words
+from tools.bench.pages import allowed_ratio, gain, head, row, words
 from tools.bench.ratio_chart import Bar, ratio_chart
 from tools.bench.records import Outcome, Record
 
@@ -75,9 +75,7 @@ def _row(outcome: Outcome, script: str, mode: str) -> str:
 def _gain(outcome: Outcome, script: str, mode: str) -> Tuple[Optional[Record], Optional[float]]:
     ratio = outcome.find("ratio_to_stock", script, mode)
     rate, stock = (outcome.find("steps_per_s", script, each) for each in (mode, STOCK))
-    if rate is None or rate.floor is None or stock is None:
-        return ratio, None
-    return ratio, rate.floor / stock.value
+    return ratio, allowed_ratio(rate, stock)
 
 
 def _moved(outcome: Outcome, script: str, mode: str) -> str:
