@@ -15,6 +15,7 @@ Figures, by `batch`, `ids_per_row`, `distribution` and `pass`:
     ratio_to_tf            of `embedding_lookup_sparse` on ref variables, the best stock form
     ratio_to_tf_safe       of `safe_embedding_lookup_sparse` on ref variables
     ratio_to_fbgemm, ratio_to_tfra
+    op_ratio_to_fbgemm     forward, without what a call of the session takes: for small batches
     ratio_over_floor       forward; the floor is the rows read, at the rate of random reads
     ratio_over_copy_floor  the same, with the pooled rows that are written counted as well
 """
@@ -31,7 +32,7 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Se
 
 import numpy as np
 
-from tools.bench.group_lookup_cases import DISTRIBUTIONS, FORWARD, TRAIN, Size, ids_of
+from tools.bench.group_lookup_cases import CALL, DISTRIBUTIONS, FORWARD, TRAIN, Size, ids_of
 from tools.bench.group_lookup_floor import FloorError, RandomRows
 from tools.bench.group_lookup_peers import PROGRAMS, Peer, PeerError, Program
 from tools.bench.records import Absent, Goal, Outcome, Record, from_runs
@@ -74,7 +75,8 @@ class Effort(NamedTuple):
     case_seconds: float
 
 
-FULL = Effort(26, 200000, 16, (512, 4096, 32768), (1, 20), rounds=7, seconds=0.25, case_seconds=15)
+BATCHES = (1, 32, 512, 4096, 32768)
+FULL = Effort(26, 200000, 16, BATCHES, (1, 20), rounds=7, seconds=0.25, case_seconds=15)
 QUICK = Effort(2, 1000, 16, (64,), (1, 3), rounds=1, seconds=0.002, case_seconds=0)
 
 
@@ -272,6 +274,10 @@ def _records(
     for figure, other in _RATIOS.items():
         if other in seconds:
             yield _ratio(figure, params, ratios(seconds[other], seconds[OURS]))
+    if CALL in seconds and "fbgemm" in seconds:
+        ops = [ours - call for ours, call in zip(seconds[OURS], seconds[CALL])]
+        if min(ops) > 0:
+            yield _ratio("op_ratio_to_fbgemm", params, ratios(seconds["fbgemm"], ops))
     if floors:
         yield _ratio("ratio_over_floor", params, ratios(seconds[OURS], floors))
         moved = 1.0 + 1.0 / size.ids_per_row  # a pooled row is written for so many that are read

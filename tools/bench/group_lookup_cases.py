@@ -14,6 +14,7 @@ UNIFORM = "uniform"
 DISTRIBUTIONS = (ZIPF, UNIFORM)
 FORWARD = "forward"
 TRAIN = "train"
+CALL = "tf_call"
 COMBINER = "mean"
 LEARNING_RATE = 0.05
 
@@ -22,7 +23,7 @@ _FLOAT_BYTES = 4
 # Batches take turns until they have touched more than what caches hold: a batch of 512 repeated
 # would never leave the second level.
 _ROTATION_BYTES = 96 << 20
-_MOST_BATCHES = 64
+_MOST_BATCHES = 4096
 _CALL_IDS = 1 << 15
 _MOST_REPLICAS = 4
 

@@ -9,13 +9,16 @@ import tensorflow.compat.v1 as tf
 
 from tools.bench import instruction_sets
 from tools.bench.group_lookup_batches import Batches, plain_lookup, runs_of, tables_of
-from tools.bench.group_lookup_cases import COMBINER, FORWARD, TRAIN, Size
+from tools.bench.group_lookup_cases import CALL, COMBINER, FORWARD, TRAIN, Size
 from tools.bench.group_lookup_server import Prepared, Run
 
 
 @contextlib.contextmanager
 def prepared(size: Size) -> Iterator[Prepared]:
-    """Ref and resource variables; the plain lookup, and the safe one (forward only)."""
+    """Ref and resource variables; the plain lookup, and the safe one (forward only).
+
+    `CALL` is what remains of a call without a lookup: the session, and handing the ids over.
+    """
     with tf.Graph().as_default():
         batches = Batches(size)
         forward: Dict[str, tf.Operation] = {}
@@ -25,6 +28,7 @@ def prepared(size: Size) -> Iterator[Prepared]:
             forward["tf_{} {}".format(kind, FORWARD)] = batches.forward(plain_lookup, tables)
             forward["tf_safe_{} {}".format(kind, FORWARD)] = batches.forward(_safe, tables)
             train["tf_{} {}".format(kind, TRAIN)] = batches.train(plain_lookup, tables)
+        forward["{} {}".format(CALL, FORWARD)] = batches.forward(_nothing, [])
         with tf.Session() as session:
             session.run(tf.global_variables_initializer())
             runs: Dict[str, Run] = runs_of(session, batches, forward, size.replicas)
@@ -40,3 +44,7 @@ def _safe(tables: Sequence[Any], ids: Sequence[tf.SparseTensor]) -> List[tf.Tens
         tf.nn.safe_embedding_lookup_sparse(table, one, combiner=COMBINER)
         for table, one in zip(tables, ids)
     ]
+
+
+def _nothing(_: Sequence[Any], ids: Sequence[tf.SparseTensor]) -> List[tf.Tensor]:
+    return [one.values for one in ids]

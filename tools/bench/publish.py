@@ -14,7 +14,7 @@ import shutil
 from pathlib import Path
 from typing import Any, Callable, Dict, Match, Optional, Sequence, Tuple
 
-from tools.bench import charts, gains_page, staleness_page
+from tools.bench import charts, gains_page, group_lookup_page, staleness_page
 from tools.bench.accuracy import page as accuracy_page
 from tools.bench.adam import page as adam_page
 from tools.bench.charts import Case, cases, figure_of, ratio_at_best
@@ -26,7 +26,7 @@ from tools.bench.records import Outcome, read
 from tools.bench.scaling import page as scaling_page
 from tools.bench.server_scaling import page as server_scaling_page
 from tools.bench.serving import page as serving_page
-from tools.bench.training import cluster_page, exact_page
+from tools.bench.training import cluster_page, cores_page, exact_page
 from tools.bench.training.sessions import BOTH, STOCK
 
 PAGES = tuple(
@@ -143,6 +143,7 @@ _TABLES: Dict[
     Tuple[str, Optional[str]], Tuple[Sequence[str], Callable[[Outcome], Sequence[str]]]
 ] = {
     ("train", None): (_HEAD, _rows),
+    ("train", "cores"): (cores_page.HEAD, cores_page.rows),
     ("cluster", None): (cluster_page.HEAD, cluster_page.rows),
     ("cluster", "sent"): (cluster_page.SENT_HEAD, cluster_page.sent_rows),
     ("exact", None): (exact_page.HEAD, exact_page.rows),
@@ -150,6 +151,7 @@ _TABLES: Dict[
     ("accuracy", None): (accuracy_page.HEAD, accuracy_page.rows),
     ("staleness", None): (staleness_page.HEAD, staleness_page.rows),
     ("adam", None): (adam_page.HEAD, adam_page.rows),
+    ("group_lookup", None): (group_lookup_page.HEAD, group_lookup_page.rows),
     ("dynamic", None): (dynamic_page.HEAD, dynamic_page.rows),
     ("dynamic", "work"): (dynamic_page.WORK_HEAD, dynamic_page.work_rows),
     ("deeprec", None): (deeprec_page.HEAD, deeprec_page.rows),

@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+from tools.bench.ancestors import ancestors
 from tools.bench.cluster.loopback import Cluster
 from tools.bench.training import measurement
 from tools.bench.training.contenders import (
     FLOORS,
     LOOKUPS_ALONE,
     MAIN_ALONE,
+    PRODUCTS_ALONE,
     Contender,
     Setting,
     Turn,
@@ -148,6 +150,19 @@ def test_main_alone_trains_and_lookups_alone_does_not(mode: str, setting: Settin
                 after = session.run("wide/input_layer/column_000_embedding/embedding_weights:0")
                 assert session.run("global_step:0") == steps
                 assert np.array_equal(before, after) == (steps == 0)
+
+
+def test_products_alone_are_those_of_main(setting: Setting) -> None:
+    cluster = Cluster()
+    training = training_graph(setting.workload, Learning(), cluster)
+    with open_trainer(setting, BOTH, training, cluster):
+        with open_halves(setting, training, cluster) as halves:
+            halves[PRODUCTS_ALONE].run(2)
+            main, alone = (halves[name].session.graph for name in (MAIN_ALONE, PRODUCTS_ALONE))
+    run_by_main = ancestors([main.get_operation_by_name(training.train_op.name)])
+    products = {each.name for each in run_by_main if each.type == "MatMul"}
+    assert products == {each.name for each in alone.get_operations() if each.type == "MatMul"}
+    assert len(products) == 6  # two layers, and the gradients of their weights and inputs
 
 
 def test_the_command_line_prints_json(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:

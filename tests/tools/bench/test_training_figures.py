@@ -130,6 +130,7 @@ def all_modes() -> Dict[str, List[Turn]]:
     measured_turns = measured(main_alone=6.0)
     measured_turns["fused"] = [turn(10.0)] * 3
     measured_turns["both"] = [turn(8.0)] * 3
+    measured_turns["products_alone"] = [turn(5.0)] * 3
     return measured_turns
 
 
@@ -138,6 +139,7 @@ def test_with_all_modes_the_floor_is_that_of_the_fused_lookups() -> None:
     assert found["ratio_to_stock/fused"].value == pytest.approx(2.0)
     assert found["ratio_to_stock/both"].value == pytest.approx(2.5)
     assert found["overlap_efficiency/both"].value == pytest.approx(0.5)
+    assert found["products_alone_s_per_step/both"].value == pytest.approx(5e-3)
     for mode in ("fused", "both"):
         assert found["steps_per_s/" + mode].floor == pytest.approx(1 / 6e-3)
     for mode in ("stock", "async"):

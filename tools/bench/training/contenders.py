@@ -11,7 +11,13 @@ import tensorflow.compat.v1 as tf
 
 from tools.bench.cluster.loopback import Cluster, start_cluster
 from tools.bench.cluster.processes import ChildProcess
-from tools.bench.training.floor import Half, compute_alone, lookups_alone, main_alone
+from tools.bench.training.floor import (
+    Half,
+    compute_alone,
+    lookups_alone,
+    main_alone,
+    products_alone,
+)
 from tools.bench.training.sessions import (
     ASYNC,
     PREFETCHING_MODES,
@@ -24,6 +30,7 @@ from tools.bench.workloads.workload import Learning, TrainingGraph, Workload, tr
 MAIN_ALONE = "main_alone"
 LOOKUPS_ALONE = "lookups_alone"
 COMPUTE_ALONE = "compute_alone"
+PRODUCTS_ALONE = "products_alone"
 FLOORS = (MAIN_ALONE, LOOKUPS_ALONE)
 
 
@@ -218,8 +225,9 @@ def open_halves(
     """Opens main alone and lookups alone of a training graph whose lookups were made to run ahead.
 
     With parameter servers they work on the variables there, which main alone goes on training (on
-    one batch again and again); otherwise on copies of their own. There, too, compute alone is what
-    main does on the worker, with nothing sent or received.
+    one batch again and again); otherwise on copies of their own. With servers, compute alone is
+    what main does on the worker, with nothing sent or received. Products alone are main's matrix
+    products.
     """
     lookups = lookups_alone(training)
     with contextlib.ExitStack() as stack:
@@ -236,11 +244,12 @@ def open_halves(
                 _prefetch_threads(setting),
             ),
         }
+        parts = {PRODUCTS_ALONE: products_alone(main, main_session)}
         if cluster.servers:
-            compute = compute_alone(main, main_session)
-            session = stack.enter_context(_half_session(compute, Cluster()))
-            step = _step_of(session, compute)
-            halves[COMPUTE_ALONE] = Contender(COMPUTE_ALONE, cluster, session, step)
+            parts[COMPUTE_ALONE] = compute_alone(main, main_session)
+        for name, part in parts.items():
+            session = stack.enter_context(_half_session(part, Cluster()))
+            halves[name] = Contender(name, cluster, session, _step_of(session, part))
         yield halves
 
 

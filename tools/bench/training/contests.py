@@ -17,7 +17,13 @@ from __future__ import annotations
 from typing import Any, Dict, NamedTuple, Optional, Tuple
 
 from tools.bench.records import Goal
-from tools.bench.training.contenders import COMPUTE_ALONE, LOOKUPS_ALONE, MAIN_ALONE, Setting
+from tools.bench.training.contenders import (
+    COMPUTE_ALONE,
+    LOOKUPS_ALONE,
+    MAIN_ALONE,
+    PRODUCTS_ALONE,
+    Setting,
+)
 from tools.bench.training.sessions import (
     ASYNC,
     BOTH,
@@ -140,6 +146,8 @@ class Contest(NamedTuple):
         scenarios: where it is measured.
         quick_scenario: what a quick run tries.
         counts_traffic: whether calls and bytes of a step are counted, too, with a near server.
+        explains_floor: whether main's matrix products are timed by themselves, and what more cores
+            would change is computed.
     """
 
     name: str
@@ -151,12 +159,14 @@ class Contest(NamedTuple):
     scenarios: Tuple[Scenario, ...] = SCENARIOS
     quick_scenario: Scenario = Scenario("wide")
     counts_traffic: bool = False
+    explains_floor: bool = False
 
     @property
     def contestants(self) -> Tuple[str, ...]:
         """All that run alternately: the modes, and the halves of one of them."""
         parts = dict.fromkeys([LOOKUPS_ALONE, *(overlap.main for overlap in self.overlaps)])
-        return (*self.modes, *parts)
+        products = (PRODUCTS_ALONE,) if self.explains_floor else ()
+        return (*self.modes, *parts, *products)
 
     @property
     def cut(self) -> str:
@@ -191,6 +201,7 @@ TRAIN_CONTEST = Contest(
         **{(BOTH, "wide", delay_ms): _THREE_TIMES for delay_ms in DELAYS_MS},
     },
     rounds=5,
+    explains_floor=True,
 )
 
 CLUSTER_CONTEST = Contest(

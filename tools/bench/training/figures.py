@@ -7,8 +7,9 @@ from typing import List, Mapping, Optional, Sequence
 
 from tools.bench.machine import cores
 from tools.bench.records import Absent, Goal, Outcome, Record, from_runs
-from tools.bench.training.contenders import LOOKUPS_ALONE, Turn, Turns
+from tools.bench.training.contenders import LOOKUPS_ALONE, PRODUCTS_ALONE, Turn, Turns
 from tools.bench.training.contests import Contest, Overlap, Scenario
+from tools.bench.training.more_cores import on_more_cores
 from tools.bench.training.overlap import Seconds
 from tools.bench.training.sessions import STOCK
 from tools.bench.turns import ratios
@@ -27,6 +28,10 @@ def outcome_of(contest: Contest, scenario: Scenario, turns: Turns) -> Outcome:
     records.extend(_ratios(contest, scenario, turns))
     for overlap in contest.overlaps:
         records.extend(_floors(overlap, scenario, rounds[overlap]))
+    if contest.explains_floor:
+        records.append(_products(contest, scenario, turns[PRODUCTS_ALONE]))
+        if scenario.delay_ms is None:
+            records.extend(on_more_cores(contest.overlaps[0], scenario, turns))
     for mode in contest.modes:
         records.extend(_waits(mode, scenario, turns[mode]))
     outcome = Outcome(tuple(records))
@@ -124,6 +129,14 @@ def _floors(overlap: Overlap, scenario: Scenario, rounds: Sequence[Seconds]) -> 
         from_runs(figure, scenario.workload, overlap.ahead, scenario.params, runs, "s")
         for figure, runs in parts.items()
     ]
+
+
+def _products(contest: Contest, scenario: Scenario, turns: Sequence[Turn]) -> Record:
+    """What main would take if it were nothing but its matrix products."""
+    runs = [turn.seconds_per_step for turn in turns]
+    return from_runs(
+        "products_alone_s_per_step", scenario.workload, contest.cut, scenario.params, runs, "s"
+    )
 
 
 def _waits(mode: str, scenario: Scenario, turns: Sequence[Turn]) -> List[Record]:

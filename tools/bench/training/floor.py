@@ -3,6 +3,7 @@
     main alone      the buffer's take is replaced by one batch of remembered tensors
     lookups alone   what fills the buffer is run with no buffer and nothing behind it
     compute alone   what of main is on the worker, with remembered tensors for all that servers send
+    products alone  the matrix products of main, on remembered operands, with nothing between them
 
 They are cut from the graph that graph_opt made, so that each half does exactly the work that it
 does in the whole: main with its gradients and table updates, the lookups with their input.
@@ -22,6 +23,7 @@ from tools.bench.workloads.workload import TrainingGraph
 PUT = "TensorBufferPut"
 TAKE = "TensorBufferTake"
 _PREFETCH = b"prefetch"
+_PRODUCTS = ("MatMul", "BatchMatMul", "BatchMatMulV2")
 
 
 class Half(NamedTuple):
@@ -108,6 +110,31 @@ def compute_alone(main: Half, session: tf.Session) -> Half:
         inputs = [remembered.get(name, name) for name in node.input]
         copied.input[:] = [name for name in inputs if not name.startswith("^") or name[1:] in names]
     return Half(_imported(here), [tensor.name for tensor in sent], [])
+
+
+def products_alone(main: Half, session: tf.Session) -> Half:
+    """The matrix products of main alone: what no rewrite of the ops around them can save.
+
+    No product waits for another, as their operands are those of an earlier step.
+
+    Args:
+      main: main alone.
+      session: in which it runs; a step of it gives the values to remember.
+    """
+    products = [operation for operation in _run_by(main) if operation.type in _PRODUCTS]
+    operands = list({each.name: each for product in products for each in product.inputs}.values())
+    graph_def = tf.GraphDef(versions=main.graph.as_graph_def().versions)
+    remembered: Dict[str, str] = {}
+    for index, (operand, value) in enumerate(zip(operands, session.run(operands))):
+        remembered[operand.name] = f"operand_{index}"
+        graph_def.node.extend(_remembered(f"operand_{index}", value, ""))
+    for product in products:
+        copied = graph_def.node.add()
+        copied.CopyFrom(product.node_def)
+        copied.device = ""
+        copied.attr.pop("_class", None)
+        copied.input[:] = [remembered[operand.name] for operand in product.inputs]
+    return Half(_imported(graph_def), [product.name for product in products], [])
 
 
 def _crossing(main: Half) -> Tuple[List[tf.Tensor], List[tf.Tensor]]:
