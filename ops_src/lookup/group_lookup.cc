@@ -257,6 +257,15 @@ BagFault PoolAll(const std::vector<Table>& tables, const std::vector<Lookup>& lo
 
 }  // namespace
 
+int64_t BytesOf(const std::vector<Table>& tables, const std::vector<Lookup>& lookups) {
+  int64_t bytes = 0;
+  for (const Lookup& lookup : lookups) {
+    const Table& table = tables[lookup.table];
+    bytes += (lookup.bags.num_bags + lookup.bags.num_ids) * RowBytesOf(table.type, table.dim);
+  }
+  return bytes;
+}
+
 std::vector<BagBlock> BlocksOf(const std::vector<const Bags*>& lookups,
                                const std::vector<int64_t>& row_bytes, int num_threads) {
   int64_t total_bytes = 0;

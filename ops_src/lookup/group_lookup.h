@@ -53,6 +53,9 @@ class FirstFault {
   BagFault fault_;
 };
 
+// Bytes of the rows that lookups read, and of those that they write, one for each bag.
+int64_t BytesOf(const std::vector<Table>& tables, const std::vector<Lookup>& lookups);
+
 // Splits the lookups into blocks of about equal cost, counting a bag and an id the same.
 std::vector<BagBlock> BlocksOf(const std::vector<const Bags*>& lookups,
                                const std::vector<int64_t>& row_bytes, int num_threads);

@@ -36,6 +36,10 @@ struct KeyRange {
   int64_t end;
 };
 
+// What sorting and adding up the gradients costs, as bytes of rows that would be read meanwhile.
+int64_t BytesOfGradients(const std::vector<GradientTable>& tables,
+                         const std::vector<PooledGradient>& lookups);
+
 // Splits the tables into ranges with about the same number of ids each. Where they are split does
 // not affect the results.
 std::vector<KeyRange> KeyRangesOf(const std::vector<GradientTable>& tables,

@@ -26,7 +26,8 @@ class GroupGradKernel : public GroupKernel {
     std::vector<PooledGradient> lookups;
     std::vector<int64_t> table_rows;
     OP_REQUIRES_OK(ctx, ReadTables(ctx, inputs, &tables, &lookups, &table_rows));
-    DeviceThreads threads(ctx);
+    DeviceThreads all(ctx);
+    ThreadsForBytes threads(&all, BytesOfGradients(tables, lookups));
     GroupGradient gradient(tables, lookups, BestRowKernels(), &threads);
     const BagFault fault = gradient.Sort();
     OP_REQUIRES_OK(ctx, FaultStatus(fault, attrs_, table_rows, name()));
