@@ -14,9 +14,9 @@ import pytest
 
 from tests.documented import surroundings
 from tests.documented.page import DOCS, REPOSITORY, blocks_of
+from tests.documented.tutorial import TUTORIALS
 
-RUN_ELSEWHERE = {"get-started"}  # tests/test_documented_scripts.py
-PAGES = sorted(page.stem for page in DOCS.glob("*.md") if blocks_of(page))
+PAGES = sorted({page.stem for page in DOCS.glob("*.md") if blocks_of(page)} - {*TUTORIALS})
 
 
 def test_every_block_of_every_page_is_expected() -> None:
@@ -25,12 +25,12 @@ def test_every_block_of_every_page_is_expected() -> None:
         if isinstance(node, ast.FunctionDef):
             yields = [each for each in ast.walk(node) if isinstance(each, ast.Yield)]
             expected[node.name.replace("_", "-")] = len(yields)
-    for name in set(PAGES) - RUN_ELSEWHERE:
+    for name in PAGES:
         assert len(blocks_of(DOCS / (name + ".md"))) == expected[name], name
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in PAGES if name not in RUN_ELSEWHERE])
+@pytest.mark.parametrize("name", PAGES)
 def test_the_code_of_a_page_runs(name: str, tmp_path: Path) -> None:
     if name == "sharding" and importlib.util.find_spec("horovod") is None:
         pytest.skip("Horovod is not installed: make horovod does so")

@@ -28,6 +28,7 @@ html_copy_source = False
 html_show_copyright = False
 exclude_patterns = ["benchmarks/*.json"]
 myst_heading_anchors = 4
+myst_enable_extensions = ["tasklist"]
 pygments_style = "friendly"
 pygments_dark_style = "monokai"
 copybutton_exclude = ".linenos, .gp, .go"

@@ -26,6 +26,7 @@ FOLDERS: Dict[str, str] = {
 FILES: Dict[str, Tuple[str, str]] = {
     "CHANGELOG.md": ("changelog", "Changelog"),
     "CONTRIBUTING.md": ("contributing", "Contributing"),
+    "Dockerfile": ("dockerfile", "Dockerfile"),
     "LICENSE": ("licence", "Licence"),
     "graph_opt/reporting/reports.schema.json": ("json-schema", "JSON schema"),
 }
@@ -35,6 +36,10 @@ NAVIGATION: Dict[str, Sequence[str]] = {
     "index": ("learn", "do", "look-up", "understand"),
     "learn": (
         "get-started",
+        "tutorial-dlrm",
+        "tutorial-estimator",
+        "tutorial-deeprec",
+        "tutorial-ranks",
         "examples",
         "tensorflow1",
         "deeprec",
@@ -43,6 +48,7 @@ NAVIGATION: Dict[str, Sequence[str]] = {
         "strategies",
     ),
     "do": (
+        "install",
         "choose-options",
         "when-it-does-not-pay",
         "configs",
@@ -52,6 +58,7 @@ NAVIGATION: Dict[str, Sequence[str]] = {
         "pipelined-updates",
         "shadow-steps",
         "graph-page",
+        "production",
         "monitor",
         "debug",
         "sharding",
@@ -59,6 +66,7 @@ NAVIGATION: Dict[str, Sequence[str]] = {
         "group-lookups",
         "serving",
         "security",
+        "upgrade",
         "troubleshooting",
     ),
     "look-up": (
@@ -114,10 +122,18 @@ NAVIGATION: Dict[str, Sequence[str]] = {
         "architecture-ops",
         "architecture-sessions",
     ),
+    "install": ("dockerfile",),
     "json": ("json-schema",),
     "reference": tuple(group.page for group in GROUPS),
 }
-_LANGUAGES = {".py": "python", ".json": "json", ".pbtxt": "text", ".yaml": "yaml", ".sh": "bash"}
+_LANGUAGES = {
+    ".json": "json",
+    ".pbtxt": "text",
+    ".py": "python",
+    ".sh": "bash",
+    ".yaml": "yaml",
+    "Dockerfile": "docker",
+}
 _LINK = re.compile(r"(?<=\]\()([\w./-]+)(?=[#)])")
 
 
@@ -179,6 +195,6 @@ def _shown(title: str, files: Sequence[str], introduction: str = "") -> str:
     parts = ["# {}\n\n{}\n".format(title, introduction)]
     for name in files:
         code = (REPOSITORY / name).read_text("utf-8").rstrip()
-        language = _LANGUAGES.get(Path(name).suffix, "text")
+        language = _LANGUAGES.get(Path(name).suffix or name, "text")
         parts.append("## {}\n\n````{}\n{}\n````\n".format(name, language, code))
     return "\n".join(parts)

@@ -70,5 +70,11 @@ def test_each_goal_is_read_in_five_minutes(pages: Dict[str, str]) -> None:
     assert {goal: count for goal, count in words.items() if count > MOST_WORDS} == {}
 
 
+def test_each_tutorial_is_read_in_five_minutes(pages: Dict[str, str]) -> None:
+    words = {name: len(text.split()) for name, text in pages.items() if "tutorial-" in name}
+    assert len(words) == 4
+    assert {name: count for name, count in words.items() if count > MOST_WORDS} == {}
+
+
 def test_every_page_is_reached_by_links_alone(pages: Dict[str, str]) -> None:
     assert set(pages) - set(clicks_to(pages)) == set()
