@@ -90,11 +90,12 @@ class Goals(NamedTuple):
 
 
 GOALS = (
-    Goals("ratio_to_tf_safe", FORWARD, 4096, Goal(">=", 6.0)),
-    Goals("ratio_to_fbgemm", FORWARD, None, Goal(">=", 2.0)),
+    Goals("ratio_to_tf_safe", FORWARD, 4096, Goal(">=", 8.0)),
+    Goals("ratio_to_fbgemm", FORWARD, None, Goal(">=", 3.0)),
+    Goals("ratio_to_tfra", FORWARD, None, Goal(">=", 10.0)),
     Goals("ratio_to_tf", TRAIN, 4096, Goal(">=", 8.0)),
     Goals("ratio_to_fbgemm", TRAIN, None, Goal(">=", 3.0)),
-    Goals("ratio_over_floor", FORWARD, 32768, Goal("<=", 1.5)),
+    Goals("ratio_over_floor", FORWARD, 32768, Goal("<=", 1.3)),
 )
 
 

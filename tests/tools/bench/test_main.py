@@ -26,7 +26,7 @@ Quick = Callable[[str, Path], Dict[str, Any]]
 MODES = {"stock", "async", "fused", "both", "deferred", "lazy", "machine", "fbgemm", "tfra"}
 MODES |= {"dynamic", "static", "mutable", "tiers"}
 MODES |= {"none"}
-MODES |= {"tuned", "1 x 1", "1 x 4", "xla", "session", "exported"}
+MODES |= {"tuned", "1 x 1", "1 x 4", "xla", "session", "exported", "float16", "int8"}
 
 
 @pytest.fixture
@@ -126,7 +126,7 @@ def test_group_lookup(quick_here: Quick, tmp_path: Path) -> None:
     }
     assert cases == set(itertools.product((1, 3), ("zipf", "uniform"), ("forward", "train")))
     measured = {r["params"].get("implementation") for r in content["records"]}
-    assert {"tf_ref", "tf_resource", "tf_safe_ref", "graph_opt"} <= measured
+    assert {"tf_ref", "tf_resource", "tf_safe_ref", "tf_call", "graph_opt"} <= measured
     instruction_sets = {
         r["params"]["implementation"]: r["params"]["instruction_set"]
         for r in content["records"]
@@ -206,7 +206,7 @@ def test_serving(quick_here: Quick, tmp_path: Path) -> None:
     content = quick_here("serving", tmp_path)
     check_form("serving", content)
     modes = {record["mode"] for record in content["records"]}
-    assert modes == {"stock", "xla", "session", "exported"}
+    assert modes == {"stock", "xla", "session", "exported", "float16", "int8"}
     assert ("p50_over_stock", ">=", 4.0) in with_goals(content)
     assert all("floor" in r for r in content["records"] if r["figure"] == "latency_p50_ms")
 
