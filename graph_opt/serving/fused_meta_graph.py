@@ -20,13 +20,16 @@ from graph_opt.passes.name_map import NameMap
 from graph_opt.passes.optimize import Planned, plan
 from graph_opt.passes.repeated_rows.repeated_rows import repeated_rows
 from graph_opt.reporting.report import Report
-from graph_opt.serving.meta_graph_names import named_parts, node_of, tensors_of_signatures
+from graph_opt.saved_models.graphs import FUSED
+from graph_opt.saved_models.named_nodes import (
+    named_parts,
+    node_of,
+    predicting_signatures,
+    tensors_of_signatures,
+)
 from graph_opt.serving.repeated_inputs import request_rows
 from graph_opt.serving.repeated_requests import note_repeated_inputs
 from graph_opt.serving.without_training import leave_out_training
-
-TAG = "graph_opt"
-"""Tag of a graph with fused lookups, beside those of the graph that it was made from."""
 
 
 class FusedMetaGraph(NamedTuple):
@@ -77,7 +80,7 @@ def fused_meta_graph(
         _apply(meta_graph, planned)
     if inferred:
         meta_graph.graph_def.CopyFrom(without_shapes(meta_graph.graph_def))
-    meta_graph.meta_info_def.tags.append(TAG)
+    meta_graph.meta_info_def.tags.append(FUSED)
     list_ops(meta_graph)
     return FusedMetaGraph(meta_graph, report, _lines(once))
 
@@ -111,8 +114,7 @@ def _fetches(meta_graph: Any) -> Tuple[FrozenSet[str], ...]:
         frozenset(
             node_of(part.name) for info in signature.outputs.values() for part in named_parts(info)
         )
-        for _, signature in sorted(meta_graph.signature_def.items())
-        if signature.inputs and signature.outputs
+        for signature in predicting_signatures(meta_graph).values()
     )
 
 

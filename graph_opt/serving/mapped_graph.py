@@ -26,7 +26,7 @@ from graph_opt.serving.mapped_variables import (
     is_table_input,
     needed_nodes,
 )
-from graph_opt.serving.meta_graph_names import forget_nodes, init_ops, keep_names, set_init_op
+from graph_opt.saved_models.named_nodes import forget_nodes, init_ops, keep_names, set_init_op
 from graph_opt.serving.table_lists import ASSET, UPDATE_SIGNATURE
 
 _ROOT = "graph_opt_tables"

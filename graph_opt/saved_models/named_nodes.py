@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import AbstractSet, Any, Iterator, List
+from typing import AbstractSet, Any, Dict, Iterator, List
 
 from graph_opt.compat import tf
 from graph_opt.compat.saved_models import nodes_of_variable
 
+_DEFAULT = tf.saved_model.signature_constants.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 _INIT_SIGNATURE = "__saved_model_init_op"
 _MAIN_OP = "saved_model_main_op"
 _INIT_COLLECTIONS = (_MAIN_OP, "legacy_init_op")
@@ -19,6 +20,21 @@ VARIABLES = (
     tf.GraphKeys.METRIC_VARIABLES,
     tf.GraphKeys.GLOBAL_STEP,
 )
+
+
+def predicting_signatures(meta_graph: Any) -> Dict[str, Any]:
+    """The signatures that requests name, in the order of their names."""
+    return {
+        name: signature
+        for name, signature in sorted(meta_graph.signature_def.items())
+        if signature.inputs and signature.outputs
+    }
+
+
+def default_signature(meta_graph: Any) -> str:
+    """The signature that requests name by default, else the first one; empty if there is none."""
+    names = predicting_signatures(meta_graph)
+    return _DEFAULT if _DEFAULT in names else next(iter(names), "")
 
 
 def fetched_names(meta_graph: Any) -> List[str]:
