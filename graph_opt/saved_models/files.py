@@ -1,9 +1,9 @@
 """The files of a SavedModel; needs no TensorFlow.
 
-    SERVED/saved_model.pb         graphs; each has tags
-           variables/             what their savers restore
-           assets/                what their nodes read besides
-           assets.extra/          what is not TensorFlow's
+SERVED/saved_model.pb         graphs; each has tags
+       variables/             what their savers restore
+       assets/                what their nodes read besides
+       assets.extra/          what is not TensorFlow's
 """
 
 from __future__ import annotations
