@@ -33,7 +33,7 @@ class FusedExport(NamedTuple):
       report: What was fused, and why other lookups were not.
       stock_tags: Tags of the graph in TensorFlow's own ops, as the model had them.
       fused_tags: Tags of the graph with fused lookups.
-      stock_nodes: Nodes of the former.
+      stock_nodes: Nodes of the former, those of functions that it calls included.
       fused_nodes: Nodes of the latter.
       library: The file of the ops, which a process loads before the latter.
       once: What is computed once for repeated inputs, and what is not although it reads nothing
@@ -147,7 +147,7 @@ def export_fused(
         fused.report,
         tuple(stock.meta_info_def.tags),
         tuple(fused.meta_graph.meta_info_def.tags),
-        len(stock.graph_def.node),
+        fused.stock_nodes,
         len(fused.meta_graph.graph_def.node),
         os.path.join(output, EXTRA, os.path.basename(library)),
         fused.once,

@@ -14,7 +14,8 @@ import numpy as np
 
 from graph_opt.compat import tf
 from graph_opt.graph.view import GraphView
-from graph_opt.reporting.tables import bytes_text, counted
+from graph_opt.reporting.tables import bytes_text, counted, first_of
+from graph_opt.saved_models.called_functions import inline_functions
 from graph_opt.saved_models.graphs import graphs_of_export
 from graph_opt.serving.mapped_variables import Stored, stored_variables
 from graph_opt.serving.table_lists import (
@@ -76,8 +77,7 @@ class TableUpdate(NamedTuple):
             )
         ]
         if self.missing:
-            more = ", ..." if len(self.missing) > _NAMED else ""
-            named = ", ".join(self.missing[:_NAMED]) + more
+            named = first_of(self.missing, _NAMED)
             lines.append("not in a checkpoint, and so as exported: " + named)
         lines.append("servers that run: send this path to the signature update_tables")
         if self.is_start:
@@ -222,6 +222,7 @@ def _chosen(rows: UpdatedRows, numbers: np.ndarray, head: Any) -> Any:
 def _stored_variables(served: str) -> Dict[str, Stored]:
     """Where checkpoints have each variable: as the graph in TensorFlow's own ops restores it."""
     stock, _ = graphs_of_export(served)
+    inline_functions(stock)
     return stored_variables(GraphView(stock.graph_def), stock.saver_def.restore_op_name)
 
 
