@@ -178,7 +178,8 @@ def test_ids_in_a_matrix_are_looked_up_in_a_row(width: Optional[int]) -> None:
         result_0/shape_4 = ConcatV2(result_0/ids_shape_4, result_0/row_shape_4, \
           result_0/shape_4/axis)
     """
-    assert added(passed) == lines("""
+    assert added(passed) == lines(
+        """
         reshape_0/flat = Reshape(ids, reshape_0/shape)
         lookup_0/pooled = GroupEmbeddingLookup(one, reshape_0/flat, none, none)
         {}
@@ -186,7 +187,8 @@ def test_ids_in_a_matrix_are_looked_up_in_a_row(width: Optional[int]) -> None:
         reshape_1/flat = Reshape(g0, reshape_1/shape)
         update_0/apply = GroupEmbeddingApply(one, one/Adagrad, update_0/h0, update_0/h1, \
           reshape_0/flat, none, none, reshape_1/flat)
-    """.format("" if width else shape.strip()))
+    """.format("" if width else shape.strip())
+    )
     assert changed(passed, "sum_0")[1] == "+ sum_0 = Sum(result_0/restored_4, Const)"
 
 
