@@ -78,6 +78,14 @@ _WITH_VERSION_1: Dict[str, List[str]] = {
     "loads SavedModels by its own loader alone": [
         "serving/test_mapped_tables.py::test_tensorflow_2_loads_and_updates_an_export",
     ],
+    "saves no models of TensorFlow 2": [
+        "serving/test_function_exports.py::test_a_lookup_in_a_conditional_stays_as_it_is",
+        "serving/test_function_exports.py::test_a_module_is_served_without_graph_opt",
+        "serving/test_function_exports.py::test_predictions_are_those_of_the_model",
+        "serving/test_function_exports.py::test_repeated_inputs_of_a_keras_model",
+        "serving/test_function_exports.py::test_tables_are_updated_from_another_saved_model",
+        "serving/test_function_exports.py::test_tensorflow_2_loads_the_export",
+    ],
     "tells kernels no session, so that sessions of one graph share its buffers on a server": [
         "session/test_sessions_on_one_server.py::test_each_takes_its_own_batches[1]",
         "session/test_sessions_on_one_server.py::test_a_later_session_has_nothing_of_one",

@@ -22,18 +22,13 @@ MAY_IMPORT: Dict[str, FrozenSet[str]] = {
     "export": frozenset({"graph", "ops", "reporting"}),
     "runtime": frozenset({"ops", "export", "reporting"}),
     "embedding": frozenset({"ops", "export", "reporting.warnings_given"}),
-    "inspect": frozenset({"passes", "graph", "reporting", "ops.library", "rules.op_names"}),
+    "saved_models": frozenset({"graph"}),
+    "inspect": frozenset(
+        {"passes", "graph", "reporting", "saved_models", "ops.library", "rules.op_names"}
+    ),
     "serving": frozenset(
-        {
-            "passes",
-            "inspect",
-            "graph",
-            "config",
-            "reporting",
-            "ops.library",
-            "rules.parsed_examples",
-            "table_files",
-        }
+        {"passes", "inspect", "saved_models", "graph", "config", "reporting", "ops.library"}
+        | {"rules.parsed_examples", "table_files"}
     ),
     "report_page": frozenset(
         {"passes", "rules", "graph", "reporting", "inspect.graph_files"}
@@ -55,7 +50,7 @@ MAY_IMPORT: Dict[str, FrozenSet[str]] = {
         | {"table_files.format", "table_files.layouts", "table_files.tables"}
         | {"table_files.low_precision_names"}
         | {"graph.collection", "graph.shared_views"}
-        | {"launch", "checking", "report_page", "cost", "serving"}
+        | {"launch", "checking", "report_page", "cost", "serving", "saved_models"}
         | {"ops.library", "ops.instruction_set"}
     ),
     "checking": frozenset(
@@ -85,10 +80,11 @@ MAY_IMPORT: Dict[str, FrozenSet[str]] = {
     ),
     "strategy": frozenset(
         {"sharding", "table_files", "embedding", "graph.operations", "reporting.stderr"}
+        | {"saved_models.files"}
     ),
     "dynamic": frozenset(
         {"ops", "export", "sharding", "embedding.lookup_ids", "embedding.lookup_builders"}
-        | {"reporting.stderr"}
+        | {"reporting.stderr", "table_files.dynamic_tensors"}
     ),
     "embedding_variable": frozenset(
         {"dynamic", "embedding", "ops", "reporting.stderr", "reporting.warnings_given"}

@@ -21,6 +21,7 @@ from graph_opt.checking.verdict import (
     CheckResult,
     Staleness,
 )
+from graph_opt.reporting.tables import first_of
 
 OFF = (
     "do_async_embedding=false", "do_group_embedding=false", "shard_tables=false",
@@ -213,7 +214,7 @@ class _Check:
         if rewritten.facts.copied:
             names = rewritten.facts.copied
             text = "initial values that differed are those of the stock run: {}"
-            notes.append(text.format(listed(names)))
+            notes.append(text.format(first_of(names, _MOST_VARIABLES)))
         if LOOKUPS in rewritten.facts.ahead:
             notes.append("each batch was looked up after the update of the step before it")
         if WEIGHTS in rewritten.facts.ahead:
@@ -222,7 +223,7 @@ class _Check:
             text = "the script trained {} steps, fewer than the {} of --steps"
             notes.append(text.format(stock.updates, self._most))
         if rewritten.facts.divided:
-            notes.append(_DIVIDED.format(listed(rewritten.facts.divided)))
+            notes.append(_DIVIDED.format(first_of(rewritten.facts.divided, _MOST_VARIABLES)))
         if stock.facts.cut_off or rewritten.facts.cut_off:
             notes.append(_CUT_OFF)
         if not stock.updates:
@@ -295,13 +296,6 @@ class _Check:
         if compared.bits_differ:
             return "variables were equal within rounding"
         return "all variables were equal to the bit"
-
-
-def listed(names: Sequence[str]) -> str:
-    """Some of these names, and how many more there are."""
-    more = len(names) - _MOST_VARIABLES
-    shown = ", ".join(names[:_MOST_VARIABLES])
-    return "{} and {} more".format(shown, more) if more > 0 else shown
 
 
 def _compared(stock: Run, other: Run) -> Comparison:

@@ -11,6 +11,7 @@ from graph_opt.compat import tf
 from graph_opt.compat.exported_graph import running_graph_def
 from graph_opt.compat.stateful_ops import CALLS_PYTHON, RANDOM
 from graph_opt.graph.operations import operations_behind
+from graph_opt.reporting.tables import first_of
 
 _SHUFFLED_QUEUES = ("RandomShuffleQueue", "RandomShuffleQueueV2")
 _PARALLEL = ("ParallelMapDataset", "ParallelInterleaveDataset", "ParallelBatchDataset")
@@ -38,7 +39,9 @@ def unrepeatable_parts(graph: Any, steps: Iterable[Any] = ()) -> List[str]:
                 for reason in _reasons(node, constants):
                     # The function that makes a one-shot iterator's dataset has copies of nodes.
                     found.setdefault(reason, {}).setdefault(node.name, place)
-    lines = ["{}: {}".format(one, _named(list(at.values()))) for one, at in found.items()]
+    lines = [
+        "{}: {}".format(one, first_of(list(at.values()), _MOST_NAMES)) for one, at in found.items()
+    ]
     return lines + _queue_runners(graph)
 
 
@@ -77,9 +80,3 @@ def _queue_runners(graph: Any) -> List[str]:
         if threads > 1:
             found.append((runner.queue.name, threads))
     return ["a queue that {} threads fill: {}".format(count, name) for name, count in found]
-
-
-def _named(names: List[str]) -> str:
-    listed = ", ".join(names[:_MOST_NAMES])
-    more = len(names) - _MOST_NAMES
-    return "{} and {} more".format(listed, more) if more > 0 else listed

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import os
 import re
 import signal
 import sys
@@ -24,12 +23,12 @@ from graph_opt.cli.early_checks import read_config
 from graph_opt.cli.exit_codes import INTERRUPTED, WRONG_INPUT, WrongInput
 from graph_opt.cli.messages import say_wrong
 from graph_opt.cli.script_command import given_script
+from graph_opt.saved_models.files import graphs_file
 
 _VERDICT = re.compile("^verdict: .*", re.MULTILINE)
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _RANKS_AND_SERVERS = "-np is for ranks of Horovod, and --ps for servers: say one of them"
 _ONLY_OF_REQUESTS = "--tolerance is for predictions: say --requests FILE, too"
-_SAVED_MODEL = "saved_model.pb"
 _NO_SCRIPT = (
     "{}: is a SavedModel, not a script: say --requests FILE to compare what its graphs predict, if "
     "graph-opt export wrote it"
@@ -89,7 +88,7 @@ def _refuse_unlike(options: argparse.Namespace) -> None:
         raise WrongInput(_ONLY_ON_SERVERS)
     if options.tolerance is not None:
         raise WrongInput(_ONLY_OF_REQUESTS)
-    if options.module is None and os.path.exists(os.path.join(options.script[0], _SAVED_MODEL)):
+    if options.module is None and graphs_file(options.script[0]) is not None:
         raise WrongInput(_NO_SCRIPT.format(options.script[0]))
 
 

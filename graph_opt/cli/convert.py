@@ -12,7 +12,7 @@ from graph_opt.conversion.asked_keys import asked_keys
 from graph_opt.conversion.convert import READING_BACK, WRITING, Conversion, convert
 from graph_opt.conversion.formats import format_of, open_source, open_target
 from graph_opt.reporting.json_documents import json_document
-from graph_opt.reporting.tables import bytes_text, counted, printable, table
+from graph_opt.reporting.tables import bytes_text, counted, first_of, printable, table
 from graph_opt.table_files.format import Request
 from graph_opt.table_files.layouts import layout_of
 from graph_opt.table_files.tables import Choice
@@ -109,9 +109,7 @@ def _text(done: Conversion, options: argparse.Namespace) -> str:
         lines.append("no place in this format: " + ", ".join(done.dropped))
     for what, names in (("copied as they are", done.copied), ("left out", done.left_out)):
         if names:
-            more = len(names) - _NAMED
-            shown = ", ".join(names[:_NAMED]) + (" and {} more".format(more) if more > 0 else "")
-            lines.append("{}: {}".format(what, shown))
+            lines.append("{}: {}".format(what, first_of(names, _NAMED)))
     size = bytes_text(done.num_bytes)
     if options.dry_run:
         lines.append("dry run: nothing was written; {} would take {}".format(options.target, size))

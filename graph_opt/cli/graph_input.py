@@ -29,7 +29,7 @@ from graph_opt.passes.optimize import optimize_graph_def
 from graph_opt.reporting.counted_graph import CountedGraph
 from graph_opt.reporting.report import Report
 from graph_opt.reporting.user_lookups import lookups_elsewhere, user_lookups
-from graph_opt.serving.fused_meta_graph import TAG
+from graph_opt.saved_models.graphs import FUSED, graph_tags, stock_tags
 
 _MOST_GRAPH_BYTES = 1 << 30
 
@@ -102,8 +102,7 @@ def shaped_file(options: argparse.Namespace, progress: Progress) -> ShapedFile:
     tags = served_tags(source)
     if not tags or options.tags is not None:
         return ShapedFile(source, config)
-    others = [tag for tag in tags if tag != TAG]
-    stock = read_graph(options.input, others, progress.reached, _limits(options))
+    stock = read_graph(options.input, stock_tags(tags), progress.reached, _limits(options))
     add_shapes(stock.graph_def)
     return ShapedFile(source, config, stock)
 
@@ -157,8 +156,8 @@ def read_pair(options: argparse.Namespace, progress: Progress) -> Tuple[Any, Any
 def served_tags(source: GraphFile) -> List[str]:
     """The tags of a graph that `graph-opt export` wrote; empty for all others."""
     meta_graph = source.meta_graph_def
-    tags = [] if meta_graph is None else sorted(meta_graph.meta_info_def.tags)
-    return tags if TAG in tags else []
+    tags = [] if meta_graph is None else graph_tags(meta_graph)
+    return tags if FUSED in tags else []
 
 
 def tags_of(options: argparse.Namespace) -> Optional[List[str]]:
@@ -181,7 +180,7 @@ def _read_within(options: argparse.Namespace, progress: Progress) -> GraphFile:
 
     Without tags, it is the one with fused lookups of a folder that `graph-opt export` wrote.
     """
-    return _read(options, progress, _limits(options), TAG)
+    return _read(options, progress, _limits(options), FUSED)
 
 
 def _limits(options: argparse.Namespace) -> Limits:

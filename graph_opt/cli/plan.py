@@ -9,7 +9,6 @@ from typing import Tuple
 from graph_opt.cli.graph_input import ShapedFile, graphs_kept, named, served_tags, shaped_file
 from graph_opt.cli.progress import GRAPH_PARTS, Progress
 from graph_opt.cli.sample_batches import sample_batches, with_sample
-from graph_opt.compat import tf
 from graph_opt.cost.cost_plan import cost_plan
 from graph_opt.cost.machine_rates import machine_rates
 from graph_opt.cost.planned_graph import PlannedGraph, planned_graph
@@ -20,10 +19,10 @@ from graph_opt.reporting.cost_text import cost_text
 from graph_opt.reporting.json_documents import json_document
 from graph_opt.reporting.report import Report
 from graph_opt.reporting.text import served_text
-from graph_opt.serving.fused_meta_graph import TAG
+from graph_opt.saved_models.graphs import stock_tags
+from graph_opt.saved_models.named_nodes import default_signature, named_parts
 
 MEASURING = "measuring this machine"
-_DEFAULT = tf.saved_model.signature_constants.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 
 
 @graphs_kept()
@@ -68,7 +67,7 @@ def _title(name: str, shaped: ShapedFile) -> str:
         return name
     tags = served_tags(shaped.source)
     return "{}: a step is a request; before: tags {}, after: tags {}".format(
-        name, ",".join(tag for tag in tags if tag != TAG), ",".join(tags)
+        name, ",".join(stock_tags(tags)), ",".join(tags)
     )
 
 
@@ -80,7 +79,7 @@ def _planned(shaped: ShapedFile, fetches: Tuple[str, ...]) -> PlannedGraph:
     graph_def = shaped.source.graph_def
     if not _is_served(shaped):
         return planned_graph(graph_def, shaped.config, fetches)
-    signature = _signature(shaped.source)
+    signature = default_signature(shaped.source.meta_graph_def)
     own = fetches or _outputs(shaped.source, signature)
     if shaped.stock is None:
         return PlannedGraph(graph_def, fetches=own)
@@ -88,19 +87,8 @@ def _planned(shaped: ShapedFile, fetches: Tuple[str, ...]) -> PlannedGraph:
     return PlannedGraph(shaped.stock.graph_def, graph_def, fetches=before, rewritten_fetches=own)
 
 
-def _signature(source: GraphFile) -> str:
-    """The signature that requests name by default, else the first one."""
-    assert source.meta_graph_def is not None  # It has tags.
-    names = sorted(
-        name
-        for name, signature in source.meta_graph_def.signature_def.items()
-        if signature.inputs and signature.outputs
-    )
-    return _DEFAULT if _DEFAULT in names else "".join(names[:1])
-
-
 def _outputs(source: GraphFile, signature: str) -> Tuple[str, ...]:
     assert source.meta_graph_def is not None
     outputs = source.meta_graph_def.signature_def[signature].outputs
-    names = [info.name for _, info in sorted(outputs.items())]
-    return tuple(dict.fromkeys(name for name in names if name))
+    parts = [part for _, info in sorted(outputs.items()) for part in named_parts(info)]
+    return tuple(dict.fromkeys(part.name for part in parts if part.name))

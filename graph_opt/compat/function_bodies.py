@@ -6,7 +6,7 @@ arguments by their names.
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
+from typing import AbstractSet, Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
 from graph_opt.compat.op_definitions import op_definition
 
@@ -44,6 +44,21 @@ def function_body(function: Any, arguments: Sequence[str], scope: str) -> Option
     if any(names.of(text) is None for text in (*texts, *_returned(function))):
         return None
     return _body(function, names)
+
+
+def free_scope(scope: str, function: Any, names: AbstractSet[str]) -> str:
+    """The scope itself, or one like it in which a graph has none of a function's names.
+
+    Args:
+      scope: Name scope for the nodes of the function.
+      function: A FunctionDef.
+      names: Of the graph's nodes.
+    """
+    free, number = scope, 0
+    while any("{}/{}".format(free, node.name) in names for node in function.node_def):
+        number += 1
+        free = "{}_{}".format(scope, number)
+    return free
 
 
 def partial_body(
@@ -111,6 +126,9 @@ class _Names:
     def of(self, text: str) -> Optional[str]:
         """A tensor, or a control input, as NodeDefs of a graph spell it."""
         if text.startswith("^"):
+            argument = self._arguments.get(text[1:])
+            if argument is not None:
+                return "^" + argument.partition(":")[0]
             return "^" + self.node(text[1:]) if text[1:] in self._outputs else None
         if text in self._arguments:
             return self._arguments[text]

@@ -20,6 +20,7 @@ from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.ops.library import register_ops
 from graph_opt.reporting.cost import CostPlan, Rates, StepCost, UnknownCost
 from graph_opt.reporting.report import Report
+from graph_opt.reporting.tables import first_of
 from graph_opt.rules import find_lookups
 
 _NOT_COUNTED = "what layers compute, and reading of files, is not counted"
@@ -91,8 +92,7 @@ def _not_reached(refusal: Refusal) -> SizeUnknown:
 
 
 def _left_out(ends: Sequence[str]) -> str:
-    more = " and {} more".format(len(ends) - 1) if len(ends) > 1 else ""
-    return "steps that end at {}{} are others (--fetch)".format(ends[0], more)
+    return "steps that end at {} are others (--fetch)".format(first_of(ends, 1))
 
 
 def _with_copies(cost: StepCost, view: GraphView, report: Report) -> StepCost:

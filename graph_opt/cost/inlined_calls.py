@@ -12,6 +12,7 @@ from graph_opt.compat.op_definitions import output_dtypes
 from graph_opt.graph.shared_views import view_of
 from graph_opt.graph.view import GraphView
 from graph_opt.inspect.shapes import ATTRIBUTE, add_missing_shapes
+from graph_opt.reporting.tables import first_of
 from graph_opt.rules.called_bodies import CONDITIONALS, CalledBodies
 
 # The result of a call, each output of which is the input in its place.
@@ -54,8 +55,8 @@ class InlinedView(NamedTuple):
             lines.append("of functions among which a conditional chooses, the largest is counted")
         if left_out:
             lines.append(
-                "what {}{} does inside is not counted: a function calls itself, or they have more "
-                "than {} nodes".format(left_out[0], _more(len(left_out) - 1), _MOST_NODES)
+                "what {} does inside is not counted: a function calls itself, or they have more "
+                "than {} nodes".format(first_of(left_out, 1), _MOST_NODES)
             )
         return lines
 
@@ -119,7 +120,3 @@ def _dtypes(call: Any) -> Optional[List[int]]:
     if "Tout" in call.attr:
         return list(call.attr["Tout"].list.type)
     return output_dtypes(call)
-
-
-def _more(count: int) -> str:
-    return " and {} more".format(count) if count else ""

@@ -33,8 +33,7 @@ from graph_opt.ops import dynamic_checkpoint
 from graph_opt.ops.dynamic_checkpoint import TABLE, Share, Stored
 from graph_opt.ops.dynamic_table import BY_KEY
 from graph_opt.sharding.rank_shares import RankShare, mark
-
-_KEYS = "-keys"
+from graph_opt.table_files.dynamic_tensors import KEYS
 
 
 def save_dynamic_tables(handle: tf.Tensor) -> None:
@@ -72,7 +71,7 @@ class TableSaveable(OurSaveable):
         self.table = variable.table if is_slot else variable
         self.changes = changes
         self.together = together
-        super().__init__(variable, name, name + _KEYS, self.table.device)
+        super().__init__(variable, name, name + KEYS, self.table.device)
 
 
 def saveables_of(variable: Any, name: Optional[str], changes: bool = False) -> Optional[List[Any]]:

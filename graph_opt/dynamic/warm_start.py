@@ -17,8 +17,9 @@ from graph_opt.compat.resource_variables import (
 from graph_opt.compat.savers import initialize_from_checkpoints_with
 from graph_opt.dynamic.saving import restored, whole_name
 from graph_opt.ops.dynamic_checkpoint import TABLE, Stored
+from graph_opt.table_files.dynamic_tensors import KEYS
 
-_KINDS = ("-keys", "")
+_KINDS = (KEYS, "")
 _PARTS = ("", "/part_0")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List
 
+from graph_opt.reporting.tables import first_of
 from graph_opt.rules.op_names import PASS_ON, ROW_READERS
 
 _LEAST_DIMENSIONS = 2
@@ -30,12 +31,8 @@ def frozen_remark(graph_def: Any) -> str:
     return (
         "the graph is frozen: its gathers read rows of constants ({}), and lookups are those of "
         "variables. Inspect the graph from before it was frozen: a .meta file or a "
-        "SavedModel".format(tables[0] + _more(len(tables) - 1))
+        "SavedModel".format(first_of(tables, 1))
     )
-
-
-def _more(count: int) -> str:
-    return " and {} more".format(count) if count else ""
 
 
 def _constant_behind(text: str, nodes: Dict[str, Any]) -> Any:

@@ -7,7 +7,7 @@ import dataclasses
 from typing import Any, Dict, Iterator, List, Tuple
 
 from graph_opt.passes.graph_reports import FUSED_OPS
-from graph_opt.reporting.tables import counted, printable, table
+from graph_opt.reporting.tables import counted, first_of, printable, table
 
 # They follow from the rest of the graph, or place nodes beside each other.
 _NOT_COMPARED = frozenset(["_output_shapes", "_class"])
@@ -178,10 +178,7 @@ def _short(text: str) -> str:
 
 
 def _functions(diff: GraphDiff) -> str:
-    shown = ", ".join(printable(name) for name in diff.functions[:_MOST_SHOWN])
-    more = len(diff.functions) - _MOST_SHOWN
     if not diff.functions:
         return ""
-    return "functions that differ: {}{}".format(
-        shown, " and {} more".format(more) if more > 0 else ""
-    )
+    names = [printable(name) for name in diff.functions]
+    return "functions that differ: " + first_of(names, _MOST_SHOWN)

@@ -25,6 +25,7 @@ from graph_opt.inspect.text_messages import TextError, parse_text
 from graph_opt.inspect.wire_format import TooLarge, WireFile
 from graph_opt.reporting.counted_graph import CountedGraph
 from graph_opt.reporting.tables import counted
+from graph_opt.saved_models.graphs import graph_tags, place_with
 
 Path = Union[str, "os.PathLike[str]"]
 
@@ -183,8 +184,8 @@ def _read_text(
         return GraphFile(message, None, parts.counted)
     message = parse_text(file.file, message, progress)
     if isinstance(message, SavedModel):
-        found = [sorted(graph.meta_info_def.tags) for graph in message.meta_graphs]
-        message = message.meta_graphs[_with_tags(name, found, wanted)]
+        found = [graph_tags(graph) for graph in message.meta_graphs]
+        message = message.meta_graphs[place_with(found, wanted.tags, name, wanted.preferred)]
     else:
         _refuse_tags(name, wanted)
     parts = GraphParts(message.graph_def, limits)
@@ -196,7 +197,8 @@ def _read_binary(name: str, file: OpenedFile, wanted: _Wanted, limits: Limits) -
     wire = WireFile(file.file, file.size, file.progress)
     places = read_saved_model_places(wire, file.head)
     if places:
-        place = places[_with_tags(name, [place.tags for place in places], wanted)]
+        found = [place.tags for place in places]
+        place = places[place_with(found, wanted.tags, name, wanted.preferred)]
         return _graph(name, [lambda: read_meta_graph(wire, place.start, place.end, limits)])
     _refuse_tags(name, wanted)
     read = [
@@ -231,26 +233,6 @@ def _graph(name: str, forms: Sequence[Callable[[], BinaryGraph]]) -> GraphFile:
 def _refuse_tags(name: str, wanted: _Wanted) -> None:
     if wanted.tags is not None:
         raise _invalid("{}: only a SavedModel has tags".format(name))
-
-
-def _with_tags(name: str, found: Sequence[Sequence[str]], wanted: _Wanted) -> int:
-    """Which of the graphs of a SavedModel is wanted."""
-    places = list(range(len(found)))
-    if wanted.tags is not None:
-        places = [i for i in places if list(found[i]) == sorted(wanted.tags)]
-    elif len(places) > 1:
-        preferred = [i for i in places if wanted.preferred in found[i]]
-        places = preferred if len(preferred) == 1 else places
-    if len(places) == 1:
-        return places[0]
-    raise _invalid(
-        "{}: the SavedModel has {}: choose one by its tags (--tags)".format(
-            name,
-            "graphs tagged " + " / ".join(",".join(has) or "(none)" for has in found)
-            if found
-            else "no graph",
-        )
-    )
 
 
 def _write_whole(name: str, data: bytes) -> None:

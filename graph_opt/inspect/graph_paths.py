@@ -6,9 +6,7 @@ import os
 import re
 
 from graph_opt.compat import tf
-
-SAVED_MODELS = ("saved_model.pb", "saved_model.pbtxt")
-"""What the file with the graphs of a SavedModel may be called."""
+from graph_opt.saved_models.files import graphs_file
 
 _CHECKPOINT_PART = re.compile(r"(.*)\.(index|data-\d{5}-of-\d{5})$", re.DOTALL)
 
@@ -43,10 +41,9 @@ def graph_path(path: str) -> str:
 
 
 def _within(folder: str) -> str:
-    for name in SAVED_MODELS:
-        file = os.path.join(folder, name)
-        if os.path.exists(file):
-            return file
+    file = graphs_file(folder)
+    if file is not None:
+        return file
     try:
         state = tf.train.get_checkpoint_state(folder)
     except (tf.errors.OpError, OSError):

@@ -13,6 +13,7 @@ from graph_opt.graph.collection import collection_paused
 from graph_opt.graph.rewrite import Rewrite, apply_to_graph_def
 from graph_opt.ops.library import register_ops
 from graph_opt.passes.fusion.compact_gradients import compact_gradients
+from graph_opt.passes.fusion.dense_categories import dense_categories
 from graph_opt.passes.fusion.fuse_group_embedding import fuse_group_embedding
 from graph_opt.passes.micro_batches.micro_batches import micro_batches
 from graph_opt.passes.name_map import UNCHANGED, NameMap
@@ -49,6 +50,7 @@ PASSES = (
     Pass(summed_batches, "first: to all others, the lookups of further batches are like any other"),
     Pass(shard_tables, "early: others then find exchanges, and updates of this rank's rows"),
     Pass(compact_gradients, "early: the updates of such gradients are then fused like any other"),
+    Pass(dense_categories, "early: lookups that are fused then take dense ids"),
     Pass(fuse_group_embedding, "early: it needs forward, backward and update in one region"),
     Pass(exact_rows, "between: it needs fused lookups and updates, and decides which may move"),
     Pass(note_updates, "between: it needs updates, and what it adds to lookups moves with them"),

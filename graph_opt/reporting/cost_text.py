@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import List, Optional, Sequence
 
 from graph_opt.reporting.cost import CostPlan, LinkCost, StepCost, estimated_seconds
-from graph_opt.reporting.tables import bytes_text, counted, printable, table
+from graph_opt.reporting.tables import bytes_text, counted, first_of, printable, table
 
 _MOST_UNKNOWN = 12
 
@@ -32,9 +32,8 @@ def notes_of(plan: CostPlan) -> List[str]:
 def step_text(plan: CostPlan) -> str:
     """What a plan takes for a step: `a step ends at train; batches of 512 rows`."""
     rows = "of unknown size" if plan.batch is None else "of {}".format(counted(plan.batch, "row"))
-    ends = ", ".join(printable(name) for name in plan.ends[:3])
-    more = "" if len(plan.ends) <= 3 else " and {} more".format(len(plan.ends) - 3)
-    return "a step ends at {}{}; batches {}".format(ends, more, rows)
+    ends = first_of([printable(name) for name in plan.ends], 3)
+    return "a step ends at {}; batches {}".format(ends, rows)
 
 
 def step_rows(plan: CostPlan) -> List[List[str]]:

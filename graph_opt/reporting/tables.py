@@ -42,6 +42,13 @@ def counted(count: int, noun: str) -> str:
     return "1 {}".format(noun) if count == 1 else "{} {}s".format(count, noun)
 
 
+def first_of(names: Sequence[str], most: int) -> str:
+    """Names, or the first ones of many: `a, b and 3 more`."""
+    more = len(names) - most
+    shown = ", ".join(names[:most])
+    return "{} and {} more".format(shown, more) if more > 0 else shown
+
+
 def bytes_text(count: int) -> str:
     """A readable number of bytes: `512 B`, `1.5 KiB`, `12.2 MiB`."""
     size = float(count)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any, Deque, Dict, List, Mapping, NamedTuple, Set, Tuple
 
-from graph_opt.compat.function_bodies import partial_body
+from graph_opt.compat.function_bodies import free_scope, partial_body
 from graph_opt.compat.op_definitions import may_call_functions
 from graph_opt.rules.lookups.functions import PASSES_ROWS_ON, call_of
 from graph_opt.rules.op_names import ROW_READERS
@@ -129,7 +129,7 @@ class CalledBodies:
         waiting: Deque[_Waiting],
     ) -> None:
         name, library = call.node.name, self._library
-        scope = _free_scope("{}/{}".format(name, function), library[function], names)
+        scope = free_scope("{}/{}".format(name, function), library[function], names)
         body = partial_body(library[function], given, scope, self._signatures)
         in_loop = call.in_loop or call.node.op in LOOPS
         for node in body.nodes:
@@ -148,12 +148,3 @@ class CalledBodies:
             others.extend(text.partition(":")[0] for text in body.results)
         else:
             self.results[name] = body.results
-
-
-def _free_scope(scope: str, function: Any, names: Set[str]) -> str:
-    """The scope itself, or one like it in which the graph has none of the function's names."""
-    free, number = scope, 0
-    while any("{}/{}".format(free, node.name) in names for node in function.node_def):
-        number += 1
-        free = "{}_{}".format(scope, number)
-    return free

@@ -9,10 +9,10 @@ from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Sequence, Tup
 import numpy as np
 
 from graph_opt.compat import tf
-from graph_opt.compat.saved_models import parse_saved_model
 from graph_opt.ops.library import load_library
 from graph_opt.reporting.value_differences import relative_difference, size_of
-from graph_opt.serving.fused_meta_graph import TAG
+from graph_opt.saved_models.graphs import graphs_of_export
+from graph_opt.saved_models.named_nodes import predicting_signatures
 from graph_opt.serving.read_back_tables import lowered_tables, set_tables, take_updates_back
 from graph_opt.serving.repeated_requests import repeated_inputs, with_first_row
 
@@ -102,10 +102,14 @@ def compare_predictions(folder: str, requests: Sequence[Request]) -> List[Compar
       tf.errors.InvalidArgumentError: It is no such folder; no signature has these inputs.
       tf.errors.OpError: What either graph raises for a request, such as a negative id.
     """
-    stock, fused = _graphs(folder)
+    stock, fused = graphs_of_export(folder)
     repeated = repeated_inputs(fused)
     requests = [with_first_row(request, repeated) for request in requests]
-    names = [name for name in sorted(stock.signature_def) if _is_fed(stock, name, requests[0])]
+    names = [
+        name
+        for name, signature in predicting_signatures(stock).items()
+        if set(signature.inputs) <= set(requests[0])
+    ]
     if not names:
         raise _invalid(_no_signature(folder, stock, requests[0]))
     load_library()
@@ -184,13 +188,6 @@ def _size(value: np.ndarray) -> float:
     return size_of(value) if value.dtype.kind in "fiub" else 0.0
 
 
-def _is_fed(meta_graph: Any, name: str, request: Request) -> bool:
-    signature = meta_graph.signature_def[name]
-    return (
-        bool(signature.inputs) and bool(signature.outputs) and set(signature.inputs) <= set(request)
-    )
-
-
 @contextlib.contextmanager
 def _session(folder: str, meta_graph: Any) -> Iterator[Any]:
     with tf.Graph().as_default() as graph, tf.Session(graph=graph) as session:
@@ -198,23 +195,8 @@ def _session(folder: str, meta_graph: Any) -> Iterator[Any]:
         yield session
 
 
-def _graphs(folder: str) -> Tuple[Any, Any]:
-    """The graph in TensorFlow's ops, and the one with fused lookups."""
-    by_tags = {
-        frozenset(one.meta_info_def.tags): one for one in parse_saved_model(folder).meta_graphs
-    }
-    for tags, fused in by_tags.items():
-        if TAG in tags and tags - {TAG} in by_tags:
-            return by_tags[tags - {TAG}], fused
-    raise _invalid(
-        "{}: has no graph with fused lookups: give a folder that graph-opt export wrote".format(
-            folder
-        )
-    )
-
-
 def _input_of_examples(folder: str) -> str:
-    stock, _ = _graphs(folder)
+    stock, _ = graphs_of_export(folder)
     names = {
         name
         for signature in stock.signature_def.values()
@@ -234,8 +216,7 @@ def _input_of_examples(folder: str) -> str:
 def _no_signature(folder: str, meta_graph: Any, request: Request) -> str:
     wanted = [
         "{} needs {}".format(name, ", ".join(sorted(set(signature.inputs) - set(request))))
-        for name, signature in sorted(meta_graph.signature_def.items())
-        if signature.inputs and signature.outputs
+        for name, signature in predicting_signatures(meta_graph).items()
     ]
     return "{}: the requests have {}, and of the signatures, {}".format(
         folder, ", ".join(sorted(request)) or "nothing", "; ".join(wanted) or "none has inputs"

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 from typing import Any, Callable, Iterator, List, Mapping, NamedTuple, Optional, Sequence
 
 from graph_opt.compat import tf
-from graph_opt.compat.saved_models import SavedModel, parse_saved_model
+from graph_opt.compat.saved_models import parse_saved_model
 from graph_opt.config.messages import ConfigProto, SessionConfig
 from graph_opt.config.options import session_options
-from graph_opt.inspect.graph_paths import SAVED_MODELS
 from graph_opt.ops.library import serving_library
 from graph_opt.reporting.report import Report
 from graph_opt.reporting.summary import summary
 from graph_opt.reporting.text import refusals_text
+from graph_opt.saved_models.files import EXTRA, graphs_file, replace_graphs
+from graph_opt.saved_models.graphs import graph_with
 from graph_opt.serving.fused_meta_graph import fused_meta_graph
 from graph_opt.serving.mapped_export import mapped_from_files
-from graph_opt.serving.source_models import is_saved_model, meta_graph_with, write_saved_model
+from graph_opt.serving.source_models import write_saved_model
 from graph_opt.serving.written_whole import refuse_existing, written_whole
 from graph_opt.table_files.low_precision_names import LOW_PRECISION
 
-_EXTRA = "assets.extra"
 COPYING, FUSING, WRITING = "copying the model", "fusing lookups", "writing"
 _GROUP = "group_embedding_options"
 
@@ -34,7 +33,7 @@ class FusedExport(NamedTuple):
       report: What was fused, and why other lookups were not.
       stock_tags: Tags of the graph in TensorFlow's own ops, as the model had them.
       fused_tags: Tags of the graph with fused lookups.
-      stock_nodes: Nodes of the former.
+      stock_nodes: Nodes of the former, those of functions that it calls included.
       fused_nodes: Nodes of the latter.
       library: The file of the ops, which a process loads before the latter.
       once: What is computed once for repeated inputs, and what is not although it reads nothing
@@ -133,23 +132,24 @@ def export_fused(
         _copy(model, folder, inputs, outputs)
         watch(FUSING)
         saved_model = parse_saved_model(folder)
-        stock = meta_graph_with(saved_model, tags, model)
+        stock = graph_with(saved_model, tags, model)
         fused = fused_meta_graph(stock, session_options(_fusing(config)), repeated)
         if fused.meta_graph is stock:
             raise tf.errors.FailedPreconditionError(None, None, _nothing_fused(model, fused.report))
         watch(WRITING)
         if map_tables or table_dtype:
             mapped = mapped_from_files(fused.meta_graph, folder, table_dtype, not map_tables)
-        _write(saved_model, fused.meta_graph, folder)
-        os.makedirs(os.path.join(folder, _EXTRA), exist_ok=True)
-        shutil.copy2(library, os.path.join(folder, _EXTRA))
+        saved_model.meta_graphs.add().CopyFrom(fused.meta_graph)
+        replace_graphs(folder, saved_model.SerializeToString(deterministic=True))
+        os.makedirs(os.path.join(folder, EXTRA), exist_ok=True)
+        shutil.copy2(library, os.path.join(folder, EXTRA))
     return FusedExport(
         fused.report,
         tuple(stock.meta_info_def.tags),
         tuple(fused.meta_graph.meta_info_def.tags),
-        len(stock.graph_def.node),
+        fused.stock_nodes,
         len(fused.meta_graph.graph_def.node),
-        os.path.join(output, _EXTRA, os.path.basename(library)),
+        os.path.join(output, EXTRA, os.path.basename(library)),
         fused.once,
         mapped,
     )
@@ -206,7 +206,7 @@ def _copy(
     outputs: Optional[Mapping[str, str]],
 ) -> None:
     """Puts the model into an empty folder, as a SavedModel."""
-    if not is_saved_model(model):
+    if graphs_file(model) is None:
         if not outputs:
             raise tf.errors.InvalidArgumentError(
                 None,
@@ -227,15 +227,6 @@ def _copy(
             shutil.copytree(source, target)
         else:
             shutil.copy2(source, target)
-
-
-def _write(saved_model: SavedModel, fused: Any, folder: str) -> None:
-    saved_model.meta_graphs.add().CopyFrom(fused)
-    for name in (*SAVED_MODELS, "fingerprint.pb"):
-        with contextlib.suppress(FileNotFoundError):
-            os.remove(os.path.join(folder, name))
-    with open(os.path.join(folder, "saved_model.pb"), "wb") as file:
-        file.write(saved_model.SerializeToString(deterministic=True))
 
 
 def _nothing_fused(model: str, report: Report) -> str:

@@ -8,25 +8,31 @@ result of a lookup (a signature, a collection) names that of the fused op.
 from __future__ import annotations
 
 import dataclasses
-from typing import AbstractSet, Any, FrozenSet, List, NamedTuple, Sequence, Set, Tuple
+from typing import Any, FrozenSet, List, NamedTuple, Sequence, Set, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.compat.op_definitions import op_definition
 from graph_opt.config.options import SessionOptions
 from graph_opt.graph.rewrite import apply_to_graph_def
 from graph_opt.graph.view import GraphView
-from graph_opt.inspect.shapes import add_shapes, without_shapes
+from graph_opt.inspect.shapes import add_missing_shapes, add_shapes, without_shapes
 from graph_opt.passes.name_map import NameMap
 from graph_opt.passes.optimize import Planned, plan
 from graph_opt.passes.repeated_rows.repeated_rows import repeated_rows
 from graph_opt.reporting.report import Report
-from graph_opt.serving.meta_graph_names import named_parts, node_of, tensors_of_signatures
+from graph_opt.reporting.tables import counted
+from graph_opt.saved_models.called_functions import inline_functions
+from graph_opt.saved_models.graphs import FUSED
+from graph_opt.saved_models.named_nodes import (
+    named_among,
+    named_parts,
+    node_of,
+    predicting_signatures,
+    tensors_of_signatures,
+)
 from graph_opt.serving.repeated_inputs import request_rows
 from graph_opt.serving.repeated_requests import note_repeated_inputs
 from graph_opt.serving.without_training import leave_out_training
-
-TAG = "graph_opt"
-"""Tag of a graph with fused lookups, beside those of the graph that it was made from."""
 
 
 class FusedMetaGraph(NamedTuple):
@@ -35,12 +41,14 @@ class FusedMetaGraph(NamedTuple):
     Attributes:
       meta_graph: The MetaGraphDef with fused lookups; the given one if none is fused.
       report: What was fused, and why other lookups were not.
+      stock_nodes: How many nodes the given graph has, those of functions that it calls included.
       once: What is computed once for repeated inputs, and what is not although it reads nothing
         else of a request, a line each.
     """
 
     meta_graph: Any
     report: Report
+    stock_nodes: int
     once: Sequence[str] = ()
 
 
@@ -61,25 +69,32 @@ def fused_meta_graph(
     """
     meta_graph = tf.MetaGraphDef()
     meta_graph.CopyFrom(stock)
+    calls = inline_functions(meta_graph)
+    stock_nodes = len(meta_graph.graph_def.node)
     leave_out_training(meta_graph)
     inferred = add_shapes(meta_graph.graph_def)
+    if calls and not inferred:
+        add_missing_shapes(meta_graph.graph_def)
     once = Report()
     if repeated:
         once = _compute_once(meta_graph, repeated)
     planned = plan(meta_graph.graph_def, dataclasses.replace(options, served=_fetches(meta_graph)))
     is_fused = bool(planned.rewrites and planned.report.fused)
+    inlined = [counted(calls, "call") + " of functions replaced by what they compute"] * bool(calls)
     report = dataclasses.replace(
-        planned.report, refusals=(*once.refusals, *planned.report.refusals)
+        planned.report,
+        refusals=(*once.refusals, *planned.report.refusals),
+        changes=(*inlined, *planned.report.changes),
     )
     if not is_fused and not once.changes:
-        return FusedMetaGraph(stock, report, _lines(once))
+        return FusedMetaGraph(stock, report, stock_nodes, _lines(once))
     if is_fused:
         _apply(meta_graph, planned)
     if inferred:
         meta_graph.graph_def.CopyFrom(without_shapes(meta_graph.graph_def))
-    meta_graph.meta_info_def.tags.append(TAG)
+    meta_graph.meta_info_def.tags.append(FUSED)
     list_ops(meta_graph)
-    return FusedMetaGraph(meta_graph, report, _lines(once))
+    return FusedMetaGraph(meta_graph, report, stock_nodes, _lines(once))
 
 
 def _compute_once(meta_graph: Any, repeated: Sequence[str]) -> Report:
@@ -111,8 +126,7 @@ def _fetches(meta_graph: Any) -> Tuple[FrozenSet[str], ...]:
         frozenset(
             node_of(part.name) for info in signature.outputs.values() for part in named_parts(info)
         )
-        for _, signature in sorted(meta_graph.signature_def.items())
-        if signature.inputs and signature.outputs
+        for signature in predicting_signatures(meta_graph).values()
     )
 
 
@@ -130,32 +144,13 @@ def _unneeded(graph_def: Any, meta_graph: Any, name_map: NameMap) -> Set[str]:
     """Nodes that only lookups needed which others replaced."""
     view = GraphView(graph_def)
     kept: Set[str] = set()
-    waiting = _named(meta_graph, name_map.dead)
+    waiting = named_among(meta_graph, name_map.dead)
     while waiting:
         name = waiting.pop()
         if name not in kept:
             kept.add(name)
             waiting.extend(view.predecessors(name))
     return set(name_map.dead) - kept
-
-
-def _named(meta_graph: Any, nodes: AbstractSet[str]) -> List[str]:
-    """Which of these nodes something outside of the graph names.
-
-    Collections of objects, such as variables and control-flow contexts, have names in messages of
-    many kinds. A node counts as named if its name is anywhere in one.
-    """
-    saver = meta_graph.saver_def
-    names = [saver.filename_tensor_name, saver.save_tensor_name, saver.restore_op_name]
-    names += [info.name for info in tensors_of_signatures(meta_graph)]
-    names += [asset.tensor_info.name for asset in meta_graph.asset_file_def]
-    objects: List[bytes] = []
-    for collection in meta_graph.collection_def.values():
-        names += collection.node_list.value
-        objects += collection.bytes_list.value
-    named = set(map(node_of, names))
-    messages = b"\0".join(objects)
-    return [name for name in nodes if name in named or name.encode("utf-8") in messages]
 
 
 def _remove(graph_def: Any, names: Set[str]) -> None:

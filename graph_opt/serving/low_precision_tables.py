@@ -9,7 +9,7 @@ import numpy as np
 
 from graph_opt.compat import tf
 from graph_opt.graph.view import GraphView
-from graph_opt.reporting.tables import bytes_text, counted
+from graph_opt.reporting.tables import bytes_text, counted, first_of
 from graph_opt.serving.mapped_variables import MappedVariable, is_table_input
 from graph_opt.serving.variable_rows import VariableRows, as_stored
 from graph_opt.table_files.low_precision import float_rows, low_precision_shape
@@ -79,12 +79,8 @@ class LowPrecisionTables:
         """Which tables stay as they are, and why, a line for each reason."""
         lines = []
         for why, names in self._kept.items():
-            more = "" if len(names) <= _NAMED else " and {} more".format(len(names) - _NAMED)
-            lines.append(
-                "{}{} stay{} as before: {}".format(
-                    ", ".join(names[:_NAMED]), more, "s" if len(names) == 1 else "", why
-                )
-            )
+            stay = "stays" if len(names) == 1 else "stay"
+            lines.append("{} {} as before: {}".format(first_of(names, _NAMED), stay, why))
         return lines
 
     def _stored(self, view: GraphView, needed: Set[str], one: MappedVariable) -> MappedVariable:

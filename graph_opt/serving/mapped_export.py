@@ -8,6 +8,8 @@ from typing import Any, List, Optional, Sequence
 
 from graph_opt.compat import tf
 from graph_opt.graph.view import GraphView
+from graph_opt.saved_models.files import ASSETS, VARIABLES
+from graph_opt.saved_models.named_nodes import fetched_names
 from graph_opt.serving.fused_meta_graph import list_ops
 from graph_opt.serving.low_precision_tables import LowPrecisionTables
 from graph_opt.serving.mapped_graph import map_variables
@@ -18,13 +20,10 @@ from graph_opt.serving.mapped_variables import (
     mapped_variables,
     needed_nodes,
 )
-from graph_opt.serving.meta_graph_names import fetched_names
-from graph_opt.serving.table_lists import ASSET, ASSETS, FILES, file_name, write_list
+from graph_opt.serving.table_lists import ASSET, FILES, file_name, write_list
 from graph_opt.serving.variable_rows import VariableRows
 from graph_opt.table_files.checkpoint_rows import CheckpointRows, tensorflow_errors
 from graph_opt.table_files.mapped_files import write_mapped_table
-
-_VARIABLES = os.path.join("variables", "variables")
 
 
 def mapped_from_files(
@@ -78,7 +77,7 @@ def _write_files(
 ) -> None:
     assets = os.path.join(folder, ASSETS)
     os.makedirs(os.path.join(assets, FILES))
-    checkpoint = CheckpointRows(os.path.join(folder, _VARIABLES))
+    checkpoint = CheckpointRows(os.path.join(folder, VARIABLES))
     files = []
     for number, variable in enumerate(variables):
         files.append(os.path.join(FILES, file_name(number, variable.head.name)))

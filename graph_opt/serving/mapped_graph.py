@@ -17,6 +17,7 @@ import numpy as np
 from graph_opt.compat import tf
 from graph_opt.graph.op_call import Tensor, call_op
 from graph_opt.graph.view import GraphView, TensorRef
+from graph_opt.saved_models.named_nodes import forget_nodes, init_ops, keep_names, set_init_op
 from graph_opt.serving.mapped_variables import (
     HANDLES,
     LOOKUPS,
@@ -26,7 +27,6 @@ from graph_opt.serving.mapped_variables import (
     is_table_input,
     needed_nodes,
 )
-from graph_opt.serving.meta_graph_names import forget_nodes, init_ops, keep_names, set_init_op
 from graph_opt.serving.table_lists import ASSET, UPDATE_SIGNATURE
 
 _ROOT = "graph_opt_tables"

@@ -8,7 +8,7 @@ from graph_opt.compat import tf
 from graph_opt.compat.op_definitions import takes_reference
 from graph_opt.compat.variable_ops import VariableUse, use_of
 from graph_opt.graph.view import GraphView, TensorRef
-from graph_opt.serving.meta_graph_names import node_of
+from graph_opt.saved_models.named_nodes import node_of
 from graph_opt.table_files.mapped_files import TableHead
 
 HANDLES = ("VarHandleOp",)

@@ -6,7 +6,8 @@ import os
 from typing import Any, List, Sequence
 
 from graph_opt.compat import tf
-from graph_opt.serving.table_lists import ASSET, ASSETS, UPDATE_SIGNATURE, export_list
+from graph_opt.saved_models.files import ASSETS
+from graph_opt.serving.table_lists import ASSET, UPDATE_SIGNATURE, export_list
 from graph_opt.table_files.checkpoint_rows import tensorflow_errors
 from graph_opt.table_files.low_precision import float_rows
 from graph_opt.table_files.mapped_files import MappedTable, is_lowered

@@ -9,6 +9,7 @@ from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.passes.repeated_rows.listed_inputs import ListedInput
 from graph_opt.passes.repeated_rows.repeated_rows import RequestRows
 from graph_opt.rules.parsed_examples import PARSERS
+from graph_opt.saved_models.named_nodes import predicting_signatures
 
 _OF_SPARSE = 3  # indices, values and shape
 
@@ -35,9 +36,7 @@ def request_rows(meta_graph: Any, view: GraphView, repeated: Sequence[str]) -> R
         called so.
     """
     signatures = [
-        _plain_inputs(signature)
-        for _, signature in sorted(meta_graph.signature_def.items())
-        if signature.inputs and signature.outputs
+        _plain_inputs(signature) for signature in predicting_signatures(meta_graph).values()
     ]
     parsed = [feature for parser in view.of_op(*PARSERS) for feature in _features(view, parser)]
     listed = _listed(repeated, signatures, parsed)

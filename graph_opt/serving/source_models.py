@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Set
 
 from graph_opt.compat import tf
 from graph_opt.compat.op_definitions import is_value
-from graph_opt.compat.saved_models import SavedModel, nodes_of_variable
+from graph_opt.compat.saved_models import nodes_of_variable
 from graph_opt.compat.stateful_ops import PLACEHOLDERS
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.inspect.frozen_tables import frozen_tables
 from graph_opt.inspect.graph_files import read_graph
-from graph_opt.inspect.graph_paths import SAVED_MODELS, graph_path
+from graph_opt.inspect.graph_paths import graph_path
 from graph_opt.inspect.shapes import add_shapes
-from graph_opt.serving.meta_graph_names import node_of
+from graph_opt.saved_models.named_nodes import node_of
 
 Names = Mapping[str, str]
 
@@ -26,31 +25,6 @@ _ASSETS = tf.GraphKeys.ASSET_FILEPATHS
 _FED = frozenset(["Placeholder", "PlaceholderV2"])
 # What takes the next batch of an input: a request must not.
 _READS = ("IteratorGetNext", "QueueDequeue", "ReaderRead", "TensorBufferTake")
-
-
-def is_saved_model(path: str) -> bool:
-    """Whether a path is the folder of a SavedModel."""
-    return any(os.path.exists(os.path.join(path, name)) for name in SAVED_MODELS)
-
-
-def meta_graph_with(saved_model: SavedModel, tags: Optional[Sequence[str]], path: str) -> Any:
-    """The graph of a SavedModel that has these tags, or its only one.
-
-    Raises:
-      tf.errors.InvalidArgumentError: There is none, or there are several.
-    """
-    found = {frozenset(one.meta_info_def.tags): one for one in saved_model.meta_graphs}
-    if tags is None and len(found) == 1:
-        return next(iter(found.values()))
-    if tags is not None and frozenset(tags) in found:
-        return found[frozenset(tags)]
-    texts = sorted(",".join(sorted(each)) or "(none)" for each in found)
-    raise _invalid(
-        path,
-        "the SavedModel has graphs with the tags {}: choose one of them by its tags".format(
-            " and ".join(texts)
-        ),
-    )
 
 
 def write_saved_model(path: str, folder: str, inputs: Names, outputs: Names) -> None:

@@ -15,10 +15,10 @@ import re
 from typing import List, NamedTuple, Sequence
 
 from graph_opt.compat import tf
+from graph_opt.saved_models.files import ASSETS
 
 ASSET = "graph_opt_tables.txt"
 """Name of a list; that of an export is an asset of the SavedModel."""
-ASSETS = "assets"
 FILES = "graph_opt_tables"
 UPDATES = "updates"
 NEWEST = "newest"

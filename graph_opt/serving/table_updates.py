@@ -13,10 +13,10 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 import numpy as np
 
 from graph_opt.compat import tf
-from graph_opt.compat.saved_models import parse_saved_model
 from graph_opt.graph.view import GraphView
-from graph_opt.reporting.tables import bytes_text, counted
-from graph_opt.serving.fused_meta_graph import TAG
+from graph_opt.reporting.tables import bytes_text, counted, first_of
+from graph_opt.saved_models.called_functions import inline_functions
+from graph_opt.saved_models.graphs import graphs_of_export
 from graph_opt.serving.mapped_variables import Stored, stored_variables
 from graph_opt.serving.table_lists import (
     ASSET,
@@ -77,8 +77,7 @@ class TableUpdate(NamedTuple):
             )
         ]
         if self.missing:
-            more = ", ..." if len(self.missing) > _NAMED else ""
-            named = ", ".join(self.missing[:_NAMED]) + more
+            named = first_of(self.missing, _NAMED)
             lines.append("not in a checkpoint, and so as exported: " + named)
         lines.append("servers that run: send this path to the signature update_tables")
         if self.is_start:
@@ -222,12 +221,9 @@ def _chosen(rows: UpdatedRows, numbers: np.ndarray, head: Any) -> Any:
 
 def _stored_variables(served: str) -> Dict[str, Stored]:
     """Where checkpoints have each variable: as the graph in TensorFlow's own ops restores it."""
-    found: Dict[str, Stored] = {}
-    for meta_graph in parse_saved_model(served).meta_graphs:
-        if TAG not in meta_graph.meta_info_def.tags:
-            view = GraphView(meta_graph.graph_def)
-            found.update(stored_variables(view, meta_graph.saver_def.restore_op_name))
-    return found
+    stock, _ = graphs_of_export(served)
+    inline_functions(stock)
+    return stored_variables(GraphView(stock.graph_def), stock.saver_def.restore_op_name)
 
 
 def _checkpoint(path: str) -> CheckpointRows:

@@ -9,6 +9,7 @@ import numpy as np
 from graph_opt.compat import tf
 from graph_opt.serving.mapped_variables import Stored
 from graph_opt.table_files.checkpoint_rows import CheckpointRows
+from graph_opt.table_files.dynamic_tensors import TRAINED_KEYS, TRAINED_VALUES
 from graph_opt.table_files.low_precision import NotFinite
 from graph_opt.table_files.mapped_files import (
     MappedTable,
@@ -19,9 +20,6 @@ from graph_opt.table_files.mapped_files import (
 from graph_opt.table_files.row_blocks import blocks_of
 
 Array = np.ndarray
-
-_KEYS, _VALUES = "-sparse_incr_keys", "-sparse_incr_values"
-"""What DeepRec's increments have of a variable of which only rows are trained."""
 
 
 class VariableRows:
@@ -123,7 +121,7 @@ class UpdatedRows:
                 self._whole = VariableRows(checkpoint, self._head, stored)
                 self._changes = []
             name = self._head.name if stored.slice_spec else stored.tensor
-            if name + _KEYS in checkpoint.tensors:
+            if name + TRAINED_KEYS in checkpoint.tensors:
                 self._changes = [*self._changes, _changed_rows(checkpoint, name, self._head)]
         self.is_there = self._whole is not None or bool(self._changes)
 
@@ -140,15 +138,15 @@ class UpdatedRows:
 
 
 def _changed_rows(checkpoint: CheckpointRows, name: str, head: TableHead) -> Tuple[Array, Array]:
-    for tensor in (name + _KEYS, name + _VALUES):
+    for tensor in (name + TRAINED_KEYS, name + TRAINED_VALUES):
         if tensor not in checkpoint.tensors:
             raise ValueError(
-                "{} has {!r} and no {!r}".format(checkpoint.prefix, name + _KEYS, tensor)
+                "{} has {!r} and no {!r}".format(checkpoint.prefix, name + TRAINED_KEYS, tensor)
             )
         checkpoint.check(tensor)
-    count = checkpoint.tensors[name + _KEYS].shape[0]
-    keys = checkpoint.rows(name + _KEYS, 0, count).astype(np.int64)
-    shape, dtype = checkpoint.tensors[name + _VALUES][1:3]
+    count = checkpoint.tensors[name + TRAINED_KEYS].shape[0]
+    keys = checkpoint.rows(name + TRAINED_KEYS, 0, count).astype(np.int64)
+    shape, dtype = checkpoint.tensors[name + TRAINED_VALUES][1:3]
     wrong = keys[(keys < 0) | (keys >= head.num_rows)]
     if len(wrong):
         raise tf.errors.InvalidArgumentError(
@@ -158,8 +156,8 @@ def _changed_rows(checkpoint: CheckpointRows, name: str, head: TableHead) -> Tup
             "was exported".format(checkpoint.prefix, wrong[0], name, head.num_rows),
         )
     if shape[:1] != (count,) or stored_shape(shape, dtype, head.dtype)[1:] != head.row_shape:
-        raise _shape_error(checkpoint, name + _VALUES, shape, head)
-    return keys, as_stored(checkpoint.rows(name + _VALUES, 0, count), head, keys)
+        raise _shape_error(checkpoint, name + TRAINED_VALUES, shape, head)
+    return keys, as_stored(checkpoint.rows(name + TRAINED_VALUES, 0, count), head, keys)
 
 
 def _shape_error(

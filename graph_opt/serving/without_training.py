@@ -8,7 +8,7 @@ from graph_opt.compat import tf
 from graph_opt.compat.saved_models import nodes_of_variable
 from graph_opt.compat.variable_ops import TAKES_GRADIENTS, UPDATES, is_use
 from graph_opt.graph.view import GraphView
-from graph_opt.serving.meta_graph_names import (
+from graph_opt.saved_models.named_nodes import (
     VARIABLES,
     fetched_names,
     forget_nodes,

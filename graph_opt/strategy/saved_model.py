@@ -11,6 +11,7 @@ import numpy as np
 from graph_opt.compat import tf
 from graph_opt.compat.array_steps import ArraySteps
 from graph_opt.compat.sessions import unwatched_sessions
+from graph_opt.saved_models.files import EXTRA
 from graph_opt.sharding.transport_in_use import transport_in_use
 from graph_opt.strategy.first_rank import on_first_rank
 from graph_opt.table_files.checkpoint_rows import CheckpointRows, tensorflow_errors
@@ -23,8 +24,6 @@ from graph_opt.table_files.checkpoint_slices import (
     whole_tensor,
 )
 from graph_opt.table_files.row_blocks import block_bytes
-
-_ASSETS_EXTRA = "assets.extra"
 
 
 def export_saved_model(
@@ -91,7 +90,7 @@ def export_saved_model(
                     strip_default_attrs=strip_default_attrs,
                 )
                 builder.save(as_text=as_text)
-            _copy_assets(assets_extra or {}, os.path.join(unfinished, _ASSETS_EXTRA))
+            _copy_assets(assets_extra or {}, os.path.join(unfinished, EXTRA))
             tf.gfile.Rename(unfinished, folder)
         finally:
             shutil.rmtree(unfinished, ignore_errors=True)

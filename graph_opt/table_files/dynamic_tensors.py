@@ -1,4 +1,4 @@
-"""What the tensors of dynamic tables are called in checkpoints: as DeepRec has them."""
+"""What the tensors of dynamic tables, and increments of others, are called: as DeepRec has them."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ OFFSETS = "-partition_offset"
 FILTER_OFFSETS = "-partition_filter_offset"
 DEFAULT_VALUES = "-default_values"
 BUCKETS = 1000
+TRAINED_KEYS, TRAINED_VALUES = "-sparse_incr_keys", "-sparse_incr_values"
+"""What DeepRec's increments have of a variable of which only rows are trained."""
 
 _SUFFIX = (
     "-(keys|values|versions|freqs|keys_filtered|versions_filtered|freqs_filtered|keys_removed|"

@@ -359,6 +359,19 @@ def a_lookup_behind_a_variable() -> None:
 # Graphs that serve.
 
 
+@changed_by("dense_categories", fused_models.config(), served=(frozenset(["scores"]),))
+def lookups_of_dense_strings() -> None:
+    names = ["feature_{}".format(number) for number in range(2)]
+    columns = [
+        tf.feature_column.embedding_column(
+            tf.feature_column.categorical_column_with_hash_bucket(name, 10), 4
+        )
+        for name in names
+    ]
+    features = {name: tf.placeholder(tf.string, [None, 2]) for name in names}
+    tf.reduce_sum(tf.feature_column.input_layer(features, columns), 1, name="scores")
+
+
 @changed_by("parse_examples", fused_models.config(), served=(frozenset(["scores"]),))
 def lookups_of_examples() -> None:
     names = ["feature_{}".format(number) for number in range(8)]

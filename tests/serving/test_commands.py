@@ -79,7 +79,7 @@ def test_tables_are_mapped_and_updated(tmp_path: Path, capsys: pytest.CaptureFix
     [
         (["export", "{}/none", "-o", "{}/out"], 2, "none: no such file"),
         (["export", "{}/model", "-o", "{}/model"], 2, "model: exists already"),
-        (["export", "{}/model", "-o", "{}/out", "--tags", "gpu"], 2, "choose one of them by"),
+        (["export", "{}/model", "-o", "{}/out", "--tags", "gpu"], 2, "choose one by its tags"),
         (["export", "{}/model", "-o", "{}/out", "--set", "minimum_lookups=9"], 1, "no lookup can"),
         (["export", "{}/model", "-o", "{}/out", "--fetch", "a=b"], 2, "a SavedModel has signat"),
         (["check", "--requests", "{}/none.npz", "{}/model"], 2, "none.npz: no such file"),

@@ -27,6 +27,7 @@ from typing import (
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView
 from graph_opt.passes.fusion.plan import LeftOut
+from graph_opt.reporting.tables import first_of
 from graph_opt.rules.lookup import Lookup
 
 # What to give up first: what costs the least.
@@ -157,9 +158,7 @@ def _cheapest(rings: Sequence[_Ring]) -> Optional[_Ring]:
 
 
 def _refusal(part: MergedPart, kind: str, labels: Sequence[str]) -> Refusal:
-    listed = ", ".join(labels[:_MAX_NAMES])
-    if len(labels) > _MAX_NAMES:
-        listed += " and {} more".format(len(labels) - _MAX_NAMES)
+    listed = first_of(labels, _MAX_NAMES)
     return Refusal(
         "fusion_makes_a_cycle",
         at=next(iter(part.stand_ins)),

@@ -239,10 +239,14 @@ class GroupNodes:
         if not is_flattened(self._view, candidate):
             return pooled
         number = len(self.nodes)
-        shape = writer.call("ids_shape_{}".format(number), "Shape", input=candidate.inputs.ids)
-        row = np.array(candidate.row_shape, np.int32)
-        last = writer.constant("row_shape_{}".format(number), row)
-        whole = writer.joined("shape_{}".format(number), [shape.result, last], axis=0)
+        ids, row = self._view.shape(candidate.inputs.ids), candidate.row_shape
+        if ids and all(ids[1:]):  # A pass that cuts batches changes the first alone.
+            sizes = np.array([-1, *ids[1:], *row], np.int32)
+            whole = writer.constant("shape_{}".format(number), sizes)
+        else:
+            shape = writer.call("ids_shape_{}".format(number), "Shape", input=candidate.inputs.ids)
+            last = writer.constant("row_shape_{}".format(number), np.array(row, np.int32))
+            whole = writer.joined("shape_{}".format(number), [shape.result, last], axis=0)
         return writer.call(
             "restored_{}".format(number),
             "Reshape",

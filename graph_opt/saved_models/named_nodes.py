@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import AbstractSet, Any, Iterator, List
+from typing import AbstractSet, Any, Dict, Iterable, Iterator, List
 
 from graph_opt.compat import tf
 from graph_opt.compat.saved_models import nodes_of_variable
 
+_DEFAULT = tf.saved_model.signature_constants.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 _INIT_SIGNATURE = "__saved_model_init_op"
 _MAIN_OP = "saved_model_main_op"
 _INIT_COLLECTIONS = (_MAIN_OP, "legacy_init_op")
@@ -19,6 +20,21 @@ VARIABLES = (
     tf.GraphKeys.METRIC_VARIABLES,
     tf.GraphKeys.GLOBAL_STEP,
 )
+
+
+def predicting_signatures(meta_graph: Any) -> Dict[str, Any]:
+    """The signatures that requests name, in the order of their names."""
+    return {
+        name: signature
+        for name, signature in sorted(meta_graph.signature_def.items())
+        if signature.inputs and signature.outputs
+    }
+
+
+def default_signature(meta_graph: Any) -> str:
+    """The signature that requests name by default, else the first one; empty if there is none."""
+    names = predicting_signatures(meta_graph)
+    return _DEFAULT if _DEFAULT in names else next(iter(names), "")
 
 
 def fetched_names(meta_graph: Any) -> List[str]:
@@ -64,6 +80,25 @@ def named_parts(info: Any) -> Iterator[Any]:
             yield from named_parts(component)
     else:
         yield info
+
+
+def named_among(meta_graph: Any, nodes: Iterable[str]) -> List[str]:
+    """Which of these nodes something outside of the graph names.
+
+    Collections of objects, such as variables and control-flow contexts, have names in messages of
+    many kinds. A node counts as named if its name is anywhere in one.
+    """
+    saver = meta_graph.saver_def
+    names = [saver.filename_tensor_name, saver.save_tensor_name, saver.restore_op_name]
+    names += [info.name for info in tensors_of_signatures(meta_graph)]
+    names += [asset.tensor_info.name for asset in meta_graph.asset_file_def]
+    objects: List[bytes] = []
+    for collection in meta_graph.collection_def.values():
+        names += collection.node_list.value
+        objects += collection.bytes_list.value
+    named = set(map(node_of, names))
+    messages = b"\0".join(objects)
+    return [name for name in nodes if name in named or name.encode("utf-8") in messages]
 
 
 def keep_names(meta_graph: Any, nodes: AbstractSet[str]) -> None:
