@@ -1,7 +1,6 @@
 #include "lookup/group_lookup.h"
 
 #include <algorithm>
-#include <functional>
 #include <utility>
 
 #include "lookup/bag_order.h"
@@ -11,7 +10,7 @@
 namespace graph_opt {
 namespace {
 
-// What is handed to a thread has at least about this many bytes of rows: a few microseconds.
+// A block is worth handing to a thread from about this many bytes of rows: a few microseconds.
 constexpr int64_t kLeastBlockBytes = 64 << 10;
 // Blocks for each thread: with more, the load is more even; fewer cost less.
 constexpr int kBlocksPerThread = 4;
@@ -233,26 +232,6 @@ int64_t BagAtWork(const Bags& bags, int64_t work) {
   return low;
 }
 
-// Runs work(i) for each block i. A thread takes small blocks several at a time, and few of them stay
-// on the calling thread: to wake another one takes longer than to look up the rows of one request.
-void RunBlocks(const std::vector<BagBlock>& blocks, const std::vector<const Bags*>& lookups,
-               const std::vector<int64_t>& row_bytes, Parallel* parallel,
-               const std::function<void(int64_t)>& work) {
-  std::vector<int64_t> ends;  // of the blocks that a thread takes
-  int64_t bytes = 0;
-  for (size_t i = 0; i < blocks.size(); ++i) {
-    const BagBlock& block = blocks[i];
-    const Bags& bags = *lookups[block.lookup];
-    bytes += (WorkBefore(bags, block.end) - WorkBefore(bags, block.begin)) * row_bytes[block.lookup];
-    if (bytes < kLeastBlockBytes && i + 1 < blocks.size()) continue;
-    ends.push_back(static_cast<int64_t>(i) + 1);
-    bytes = 0;
-  }
-  parallel->Run(static_cast<int64_t>(ends.size()), [&](int64_t task) {
-    for (int64_t i = task == 0 ? 0 : ends[task - 1]; i < ends[task]; ++i) work(i);
-  });
-}
-
 BagFault PoolAll(const std::vector<Table>& tables, const std::vector<Lookup>& lookups,
                  const RowKernels& kernels, Parallel* parallel) {
   std::vector<const Bags*> bags;
@@ -267,7 +246,7 @@ BagFault PoolAll(const std::vector<Table>& tables, const std::vector<Lookup>& lo
   const bool past_caches = pooled_bytes > kMostCachedBytes;
   const std::vector<BagBlock> blocks = BlocksOf(bags, row_bytes, parallel->num_threads());
   FirstFault first;
-  RunBlocks(blocks, bags, row_bytes, parallel, [&](int64_t i) {
+  parallel->Run(static_cast<int64_t>(blocks.size()), [&](int64_t i) {
     const Lookup& lookup = lookups[blocks[i].lookup];
     const BagFault fault =
         BlockPooling(tables[lookup.table], lookup, kernels, past_caches).Run(blocks[i]);

@@ -264,49 +264,6 @@ void FaultsAreFound(const RowKernels& kernels) {
   CHECK(fault().kind == BagFault::kPositionsOutOfOrder);
 }
 
-// Counts what it is given to do.
-class CountingThreads : public Threads {
- public:
-  using Threads::Threads;
-  void Run(int64_t num_tasks, const std::function<void(int64_t)>& work) override {
-    tasks = num_tasks;
-    Threads::Run(num_tasks, work);
-  }
-  int64_t tasks = 0;
-};
-
-// A few rows are looked up by the thread that asks; of many small lookups, a thread takes several.
-void OnlyWhatPaysIsSharedOut(const RowKernels& kernels) {
-  constexpr int kLookups = 20;
-  constexpr int64_t kDim = 16;
-  Random random(7);
-  const OwnedTable table(&random, 1000, kDim, 1, Partition::kMod);
-  for (const auto& expected : std::vector<std::pair<int64_t, int64_t>>{
-           {1, 1}, {20, 1}, {100, 4}, {2000, kLookups}}) {
-    const int64_t count = expected.first;
-    std::vector<int64_t> ids(count);
-    for (int64_t& id : ids) id = Below(&random, 1000);
-    std::vector<std::vector<float>> pooled(kLookups, std::vector<float>(count * kDim));
-    std::vector<Lookup> lookups(kLookups);
-    for (int i = 0; i < kLookups; ++i) {
-      lookups[i].bags.layout = Bags::kDense;
-      lookups[i].bags.ids = ids.data();
-      lookups[i].bags.num_ids = lookups[i].bags.num_bags = count;
-      lookups[i].bags.width = 1;
-      lookups[i].pooled = pooled[i].data();
-      lookups[i].pooled_stride = kDim;
-    }
-    CountingThreads threads(3);
-    CHECK(GroupLookup({table.AsTable()}, lookups, kernels, &threads).kind == BagFault::kNone);
-    CHECK(threads.tasks == expected.second);
-    for (const std::vector<float>& rows : pooled) {
-      for (int64_t k = 0; k < count; ++k) {
-        CHECK(std::equal(table.Row(ids[k]), table.Row(ids[k]) + kDim, rows.data() + k * kDim));
-      }
-    }
-  }
-}
-
 // Writing past the caches gives the same, and a copy stops at bags that are not single ids.
 void CopiesSingleRowsUntilOneIsNone(const RowKernels& kernels) {
   constexpr int64_t kCount = 200;
@@ -460,7 +417,6 @@ int main(int argc, char** argv) {
     std::printf("%s\n", (*set)->name);
     SixteenBitRowsAreRoundedOnce(**set);
     FaultsAreFound(**set);
-    OnlyWhatPaysIsSharedOut(**set);
     CopiesSingleRowsUntilOneIsNone(**set);
     for (int seed = 0; seed < seeds; ++seed) {
       PoolsAsTheLoopDoes(**set, seed);

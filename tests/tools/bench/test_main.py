@@ -26,7 +26,8 @@ Quick = Callable[[str, Path], Dict[str, Any]]
 MODES = {"stock", "async", "fused", "both", "deferred", "lazy", "machine", "fbgemm", "tfra"}
 MODES |= {"dynamic", "static", "mutable", "tiers"}
 MODES |= {"none"}
-MODES |= {"tuned", "1 x 1", "1 x 4", "xla", "session", "exported", "float16", "int8"}
+MODES |= {"tuned", "1 x 1", "1 x 4"}
+MODES |= {"xla", "session", "exported", "mapped", "repeated", "float16", "int8"}
 
 
 @pytest.fixture
@@ -206,7 +207,7 @@ def test_serving(quick_here: Quick, tmp_path: Path) -> None:
     content = quick_here("serving", tmp_path)
     check_form("serving", content)
     modes = {record["mode"] for record in content["records"]}
-    assert modes == {"stock", "xla", "session", "exported", "float16", "int8"}
+    assert modes == {"stock", "xla", "session", "exported", "mapped", "repeated", "float16", "int8"}
     assert ("p50_over_stock", ">=", 4.0) in with_goals(content)
     assert all("floor" in r for r in content["records"] if r["figure"] == "latency_p50_ms")
 
