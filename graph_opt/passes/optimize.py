@@ -12,6 +12,7 @@ from graph_opt.config.options import SessionOptions, session_options
 from graph_opt.graph.collection import collection_paused
 from graph_opt.graph.rewrite import Rewrite, apply_to_graph_def
 from graph_opt.ops.library import register_ops
+from graph_opt.passes.conditional_collectives import meet_by_name
 from graph_opt.passes.fusion.compact_gradients import compact_gradients
 from graph_opt.passes.fusion.fuse_group_embedding import fuse_group_embedding
 from graph_opt.passes.micro_batches.micro_batches import micro_batches
@@ -47,6 +48,7 @@ class Pass(NamedTuple):
 
 PASSES = (
     Pass(summed_batches, "first: to all others, the lookups of further batches are like any other"),
+    Pass(meet_by_name, "early: no collective is in a conditional then, where others may move it"),
     Pass(shard_tables, "early: others then find exchanges, and updates of this rank's rows"),
     Pass(compact_gradients, "early: the updates of such gradients are then fused like any other"),
     Pass(fuse_group_embedding, "early: it needs forward, backward and update in one region"),

@@ -51,6 +51,12 @@ _ANOTHER_STEP = (
     "rows that other ranks have ('{}'): run such a step on all ranks, fetch what it gives "
     "together with the training step, or evaluate in a graph of its own, which reads a checkpoint"
 )
+_ENDED = (
+    "has no input left, and others may wait for it at '{}', which is sent whether or not all ranks "
+    "have a batch: send it after the lookups (tf.control_dependencies), or wrap the dataset in "
+    "sok.end_together(dataset, 'empty')"
+)
+_ENDS = (tf.errors.OUT_OF_RANGE, tf.errors.CANCELLED)
 _NOBODY_SAYS = "{} (which rank failed, and why, is not known: {})"
 _NO_STORE = "Horovod was not started by horovodrun with gloo, so ranks have nowhere to say it"
 _NO_ANSWER = "no rank has said so within {:.0f} s".format(_FIND_CAUSE_SECONDS)
@@ -214,13 +220,23 @@ class RankGuard:
             return error
         if messages.stages and _may_take_again(messages, error):
             return error
-        if messages.sent() != sent or messages.stages or _others_wait(messages, error):
+        unsent = messages.unsent_after(failed_node(error))
+        waits = bool(unsent) and error.error_code not in _ENDS
+        if messages.sent() != sent or messages.stages or waits:
             self.give_up(failure_of(self.transport.rank, error))
             return error
-        return self._agreed(messages, error) if messages.exchanges else error
+        return self._agreed(messages, unsent, error) if messages.exchanges else error
 
-    def _agreed(self, messages: StepMessages, error: tf.errors.OpError) -> tf.errors.OpError:
-        """Tells all ranks in place of the ids; returns the error that all raise in this step."""
+    def _agreed(
+        self, messages: StepMessages, unsent: List[str], error: tf.errors.OpError
+    ) -> tf.errors.OpError:
+        """Tells all ranks in place of the ids; returns the error that all raise in this step.
+
+        Args:
+          messages: What the step sends.
+          unsent: Messages at which others wait for this rank, unless their input has ended, too.
+          error: Of this rank.
+        """
         if error.error_code == tf.errors.CANCELLED:
             return error  # the session was closed
         transport = self.transport
@@ -240,9 +256,13 @@ class RankGuard:
             ]
             with session_class() as session:
                 try:
-                    code, text = session.run(agreed, dict.fromkeys(codes, error.error_code))[0]
+                    told = session.run(agreed, dict.fromkeys(codes, error.error_code))
                 except tf.errors.OpError:
                     return error  # the group has ended meanwhile
+        code, text, others_go_on = told[0]
+        if unsent and others_go_on:
+            ended = _ENDED.format(unsent[0])
+            self.give_up(RankFailure(transport.rank, tf.errors.OUT_OF_RANGE, ended))
         text = text.decode("utf-8")
         if text.startswith("rank {}: ".format(transport.rank)):
             return error
@@ -361,18 +381,12 @@ def _all_know(text: str) -> bool:
 
 def _may_take_again(messages: StepMessages, error: tf.errors.OpError) -> bool:
     """Whether the step only got no batch: other errors of a stage have the rank in their text."""
-    if error.error_code in (tf.errors.OUT_OF_RANGE, tf.errors.CANCELLED):
+    if error.error_code in _ENDS:
         return True
     node = failed_node(error)
     kinds = [operation.type for operation in messages.operations if operation.name == node]
     late = error.error_code == tf.errors.DEADLINE_EXCEEDED
     return late and (not kinds or kinds[0] == BUFFER_TAKE)
-
-
-def _others_wait(messages: StepMessages, error: tf.errors.OpError) -> bool:
-    """Whether others wait for more than ids. At the end of input they mostly end, too."""
-    ends = error.error_code in (tf.errors.OUT_OF_RANGE, tf.errors.CANCELLED)
-    return not ends and bool(messages.unsent_after(failed_node(error)))
 
 
 def _without_cause(error: tf.errors.OpError, why: str) -> tf.errors.OpError:

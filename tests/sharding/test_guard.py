@@ -95,6 +95,36 @@ def test_a_rank_that_others_wait_for_at_another_message_ends_the_group() -> None
     assert "ValueError: record 17 is torn (early)" in messages[FAILS]
 
 
+@pytest.mark.parametrize("batches", [(4, 2), (3, 3)])
+def test_input_ends_on_all_ranks_whatever_other_message_they_wait_at(batches: Any) -> None:
+    def work(transport: InProcessTransport) -> Any:
+        dataset = tf.data.Dataset.from_tensors(np.array([[0, 1]])).repeat(batches[transport.rank])
+        iterator = tf.data.make_initializable_iterator(dataset)
+        ids = iterator.get_next()
+        examples = transport.all_reduce(tf.shape(ids)[0], "sum", "examples")
+        fetches = [build(ids).train, examples]
+        ends = []
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            for _ in range(2):
+                session.run(iterator.initializer)
+                steps = 0
+                with pytest.raises(tf.errors.OpError) as ended:
+                    while True:
+                        assert session.run(fetches)[1] == 2
+                        steps += 1
+                ends.append((steps, type(ended.value), str(ended.value.message)))
+        return ends
+
+    for first, second in on_ranks(2, work):
+        assert first[:2] == (min(batches), tf.errors.OutOfRangeError)
+        if batches[0] == batches[1]:
+            assert second[:2] == first[:2]
+        else:
+            assert second[:2] == (0, tf.errors.UnknownError)
+            assert "rank 1 has no input left, and others may wait for it at 'examples'" in second[2]
+
+
 def test_a_step_that_fails_later_ends_the_group_with_its_cause() -> None:
     def work(transport: InProcessTransport) -> Any:
         ids = tf.placeholder(tf.int64, [None, 2])

@@ -80,6 +80,13 @@ def test_exchanges_of_one_step_fail_and_end_together() -> None:
     check_all_done(2, "tests.sharding.several_exchanges")
 
 
+@pytest.mark.slow
+@NEEDS_HOROVOD
+@pytest.mark.parametrize("way", ["free", "after", "empty"])
+def test_input_may_end_apart_where_steps_have_a_message_of_the_script(way: str) -> None:
+    check_all_done(2, "tests.sharding.uneven_ranks", way)
+
+
 def check_told(printed: str, rank: int, error: str, told: str) -> None:
     found = re.search(r"rank {}: {}: .*{}.*: (\d+\.\d) s".format(rank, error, told), printed)
     assert found is not None, printed
