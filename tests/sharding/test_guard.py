@@ -145,6 +145,24 @@ def test_a_step_that_fails_later_ends_the_group_with_its_cause() -> None:
                 assert error.message.startswith("rank 1 failed: InvalidArgumentError: ")
 
 
+def test_a_step_that_fails_when_all_is_sent_ends_the_next_step_of_the_others() -> None:
+    def work(transport: InProcessTransport) -> Any:
+        model = build(tf.constant([[0, 1]], tf.int64))
+        fails = tf.placeholder_with_default(False, [])
+        with tf.control_dependencies([model.train]):
+            step = tf.group(tf.py_func(torn, [model.total, fails, "last"], tf.float32))
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            session.run(step)
+            feeds = {fails: transport.rank == FAILS}
+            return error_of(lambda: [session.run(step, feeds) for _ in range(2)])
+
+    for rank, error in enumerate(on_ranks(3, work)):
+        assert isinstance(error, tf.errors.InvalidArgumentError)
+        assert "ValueError: record 17 is torn (last)" in error.message
+        assert error.message.startswith("rank 1 failed: ") == (rank != FAILS)
+
+
 @pytest.mark.parametrize(("by_key", "compiled"), [(False, False), (True, False), (False, True)])
 def test_input_that_ends_on_one_rank_ends_the_epoch_on_all(by_key: bool, compiled: bool) -> None:
     def work(transport: InProcessTransport) -> Any:

@@ -24,6 +24,7 @@ TORN = "rank 1 failed: InvalidArgumentError: ValueError: record 17 is torn"
         (2, "early", "key", "InvalidArgumentError", "rank 1: ValueError: record 17 is torn"),
         (4, "late", "number", "InvalidArgumentError", TORN),
         (2, "late", "key", "InvalidArgumentError", TORN),
+        (2, "last", "number", "InvalidArgumentError", TORN),
         (
             *(4, "differs", "number", "InvalidArgumentError"),
             "different graphs: combiners of lookup 0: .*rank 1",
@@ -72,6 +73,15 @@ def test_ranks_that_prefetch_learn_it_too(fault: str, error: str, told: str) -> 
     check_told(ran.stdout, 0, error, told)
     if fault == "threads":
         check_told(ran.stdout, 1, error, told)
+
+
+@pytest.mark.slow
+@NEEDS_HOROVOD
+@pytest.mark.parametrize("fault", ["between", "last"])
+def test_ranks_of_an_unmodified_script_learn_it_after_they_have_sent_gradients(fault: str) -> None:
+    ran = run_ranks_of(2, "tests.sharding.faulty_replicas", fault, timeout=120)
+    check_told(ran.stdout, 0, "InvalidArgumentError", TORN)
+    assert "rank 1: InvalidArgumentError: ValueError: record 17 is torn" in ran.stdout
 
 
 @pytest.mark.slow
