@@ -16,7 +16,6 @@ from __future__ import annotations
 from typing import Any, Iterator, List, Set, Tuple
 
 from graph_opt.compat.function_bodies import function_body
-from graph_opt.config.options import SessionOptions
 from graph_opt.graph.edits import Edits
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.passes.dead_nodes import dead_nodes
@@ -24,21 +23,21 @@ from graph_opt.passes.node_writer import free_scope
 from graph_opt.passes.pass_state import PassState
 from graph_opt.reporting.tables import counted
 from graph_opt.rules.gradients.allgather import GATHERS
-from graph_opt.rules.op_names import SWITCHES
+from graph_opt.rules.op_names import SWITCHES, is_collective
 
 _SCOPE = "several_ranks"
 _IFS = ("If", "StatelessIf")
-_HOROVOD = "Horovod"
-_CHANGE = "{} around messages of Horovod folded: ranks meet whatever each of them fetches"
+_CHANGE = "{} around messages to other ranks folded: they meet whatever each of them fetches"
 # Scales, casts and identities between a collective and the end of its branch.
 _LONGEST_BRANCH = 6
 
 
-def meet_by_name(state: PassState, options: SessionOptions) -> PassState:
-    """Takes all collectives out of functions that are called in each step, if there are ranks."""
-    ranks = options.ranks
-    if ranks is None or ranks.size == 1 or ranks.elastic:
-        return state
+def fold_functions(state: PassState) -> PassState:
+    """Takes all collectives out of functions that are called in each step.
+
+    Returns:
+      The same state if there are none.
+    """
     fold = _Fold(state.view)
     for name in state.view.of_op(*_IFS):
         fold.conditional(name)
@@ -101,7 +100,7 @@ class _Fold:
         condition, *arguments = view.inputs(name)
         if function is None or not self._is_true(condition):
             return
-        if not any(node.op.startswith(_HOROVOD) for node in function.node_def):
+        if not any(is_collective(node.op) for node in function.node_def):
             return
         scope = "{}/{}".format(self._scope, name)
         body = function_body(function, [tensor.input_name for tensor in arguments], scope)

@@ -12,9 +12,9 @@ from graph_opt.config.options import SessionOptions, session_options
 from graph_opt.graph.collection import collection_paused
 from graph_opt.graph.rewrite import Rewrite, apply_to_graph_def
 from graph_opt.ops.library import register_ops
-from graph_opt.passes.conditional_collectives import meet_by_name
 from graph_opt.passes.fusion.compact_gradients import compact_gradients
 from graph_opt.passes.fusion.fuse_group_embedding import fuse_group_embedding
+from graph_opt.passes.meet_other_ranks import meet_other_ranks
 from graph_opt.passes.micro_batches.micro_batches import micro_batches
 from graph_opt.passes.name_map import UNCHANGED, NameMap
 from graph_opt.passes.parse_examples import parse_examples
@@ -48,7 +48,6 @@ class Pass(NamedTuple):
 
 PASSES = (
     Pass(summed_batches, "first: to all others, the lookups of further batches are like any other"),
-    Pass(meet_by_name, "early: no collective is in a conditional then, where others may move it"),
     Pass(shard_tables, "early: others then find exchanges, and updates of this rank's rows"),
     Pass(compact_gradients, "early: the updates of such gradients are then fused like any other"),
     Pass(fuse_group_embedding, "early: it needs forward, backward and update in one region"),
@@ -57,6 +56,7 @@ PASSES = (
     Pass(async_embedding, "moves lookups, fused or not; packs what crosses between tasks"),
     Pass(sample_lookups, "then: it reads what crosses to main"),
     Pass(smart_stage, "where no lookup moved, which takes along what stands before the variables"),
+    Pass(meet_other_ranks, "late: what ran ahead meets them in its own turns"),
     Pass(micro_batches, "late: lookups, fused or ahead, stay whole, and the rest is divided"),
     Pass(take_turns, "late: what runs ahead does so for all batches of a step"),
     Pass(pack_dense, "late: it packs what main still exchanges with servers"),

@@ -92,7 +92,7 @@ def test_exchanges_of_one_step_fail_and_end_together() -> None:
 
 @pytest.mark.slow
 @NEEDS_HOROVOD
-@pytest.mark.parametrize("way", ["free", "after", "empty"])
+@pytest.mark.parametrize("way", ["free", "after", "sessions", "empty"])
 def test_input_may_end_apart_where_steps_have_a_message_of_the_script(way: str) -> None:
     check_all_done(2, "tests.sharding.uneven_ranks", way)
 

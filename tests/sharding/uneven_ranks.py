@@ -1,8 +1,8 @@
 """A program for each of two ranks of Horovod: the input of rank 1 ends first, and steps have a
 message of the script's own.
 
-The argument says how: the message is sent at once (`free`), or `after` rows were looked up. With
-`empty`, ranks agree on the end of their datasets.
+The argument says how: the message is sent at once (`free`), or `after` rows were looked up, as
+`sessions` of graph_opt have it. With `empty`, ranks agree on the end of their datasets.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ from typing import Any
 
 import numpy as np
 
+import graph_opt
 from graph_opt import sok
 from graph_opt.compat import tf
 from graph_opt.compat.step_calls import own_message
 from graph_opt.sharding.horovod_transport import horovod
+from tests.passes.fused_models import config
 from tests.plain_sessions import plain_session
 from tests.sharding.guarded_model import build
 
@@ -52,6 +54,8 @@ def main(way: str) -> None:
     """Runs as one of two ranks; an assertion that fails ends both."""
     horovod().init()
     sok.init()
+    if way == "sessions":
+        graph_opt.install(config())
     for _ in range(2):  # that end alike
         assert steps_of(way, min(BATCHES)) == min(BATCHES)
     assert steps_of(way, BATCHES[sok.rank()]) == (max if way == "empty" else min)(BATCHES)
