@@ -81,6 +81,7 @@ class RankGuard:
         self._plans: Optional[PlanAgreement] = None
         self.rows: Optional[RowService] = None
         self._clock = StepClock()
+        self._input_has_ended = False  # since the last step that went well
         if store is not None:
             self.board = FailureBoard(store, rank, size)
             self.watch = RankWatch(self.board, self._clock, self.give_up)
@@ -125,9 +126,12 @@ class RankGuard:
                 with self._holding(held, messages), joined(
                     [self.transport.place + one for one in messages.joined]
                 ):
-                    return run()
+                    result = run()
+                    self._input_has_ended = False
+                    return result
             except tf.errors.OpError as error:
                 raised = self._explained(session.graph, messages, sent, error)
+                self._input_has_ended |= raised.error_code == tf.errors.OUT_OF_RANGE
                 if raised is error:
                     raise
                 raise raised from None
@@ -143,6 +147,9 @@ class RankGuard:
         cause = _or_none(lambda: board.find_cause(_FIND_CAUSE_SECONDS) if waits else board.cause())
         if cause is not None:
             agreed: RankFailure = _or_none(lambda: board.tell(cause), cause)
+            # The step that the others were told of may meet this before the message that says so.
+            if agreed.code == tf.errors.OUT_OF_RANGE and not self._input_has_ended:
+                return tf.errors.OutOfRangeError(None, None, str(agreed))
             return agreed.error()
         return error if in_process else _without_cause(error, _NO_ANSWER)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import select
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -128,7 +127,8 @@ def test_what_a_killed_command_has_started_ends(
 @NEEDS_HOROVOD
 def test_the_ranks_of_a_check_that_is_told_to_end_end(tmp_path: Path, pipe: Pipe) -> None:
     (tmp_path / "script.py").write_text(WAITS)
-    process = start(tmp_path, sys.executable, "-m", "graph_opt.cli", "check", "-np", "2", "script.py")
+    check = ["-m", "graph_opt.cli", "check", "-np", "2"]
+    process = start(tmp_path, sys.executable, *check, "script.py")
     assert [pipe.read(), pipe.read()] == [b"x", b"x"]
     process.terminate()
     assert pipe.read() == b""
