@@ -21,6 +21,7 @@ from graph_opt.passes.conditional_collectives import fold_functions
 from graph_opt.passes.io_stages import batch_flow, stage_puts
 from graph_opt.passes.pass_state import PassState
 from graph_opt.reporting.tables import counted
+from graph_opt.rules.gradients.allgather import GATHERS
 from graph_opt.rules.op_names import EXCHANGE_GATHERS, is_collective
 
 _OURS = "graph_opt_"
@@ -62,8 +63,10 @@ def _sent_after_lookups(state: PassState) -> PassState:
 
 def _messages_of_script(view: GraphView) -> List[str]:
     """The nodes that send something to other ranks that is none of our messages."""
+    # Of a table that was sharded before, the gathers are left, which nothing reads.
+    left = {name for name in view.of_op(*GATHERS) if not view.node_uses(name)}
     names = view.of_op(*(op for op in view.ops() if is_collective(op)))
-    return [name for name in names if not _message(view, name).startswith(_OURS)]
+    return [one for one in names if one not in left and not _message(view, one).startswith(_OURS)]
 
 
 def _message(view: GraphView, name: str) -> str:

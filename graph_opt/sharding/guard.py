@@ -21,7 +21,6 @@ from graph_opt.compat.step_calls import failed_node, own_message, run_steps_thro
 from graph_opt.config.options import session_options
 from graph_opt.ops.exchange import exchange_failure, is_agreed
 from graph_opt.ops.joined_exchanges import joined
-from graph_opt.ops.stage_nodes import BUFFER_TAKE
 from graph_opt.reporting.stderr import say
 from graph_opt.sharding.held_sessions import HeldSession
 from graph_opt.sharding.plan_agreement import ADVICE, PlanAgreement, TrainsAloneError
@@ -30,7 +29,13 @@ from graph_opt.sharding.rank_failure import FailureBoard, RankFailure, failure_o
 from graph_opt.sharding.rank_watch import RankWatch
 from graph_opt.sharding.row_service import RowService
 from graph_opt.sharding.step_clock import StepClock
-from graph_opt.sharding.step_messages import StepMessages, is_collective, messages_of, name_of
+from graph_opt.sharding.step_messages import (
+    ENDS,
+    StepMessages,
+    is_collective,
+    messages_of,
+    name_of,
+)
 from graph_opt.sharding.table_variables import has_tables
 from graph_opt.sharding.transport import Transport
 
@@ -56,7 +61,6 @@ _ENDED = (
     "have a batch: send it after the lookups (tf.control_dependencies), or wrap the dataset in "
     "sok.end_together(dataset, 'empty')"
 )
-_ENDS = (tf.errors.OUT_OF_RANGE, tf.errors.CANCELLED)
 _NOBODY_SAYS = "{} (which rank failed, and why, is not known: {})"
 _NO_STORE = "Horovod was not started by horovodrun with gloo, so ranks have nowhere to say it"
 _NO_ANSWER = "no rank has said so within {:.0f} s".format(_FIND_CAUSE_SECONDS)
@@ -225,10 +229,10 @@ class RankGuard:
             return self.explained(error)
         if _all_know(own_message(error)) or not messages.messages:
             return error
-        if messages.stages and _may_take_again(messages, error):
+        if messages.stages and messages.may_take_again(error):
             return error
         unsent = messages.unsent_after(failed_node(error))
-        waits = bool(unsent) and error.error_code not in _ENDS
+        waits = bool(unsent) and error.error_code not in ENDS
         if messages.sent() != sent or messages.stages or waits:
             self.give_up(failure_of(self.transport.rank, error))
             return error
@@ -239,10 +243,7 @@ class RankGuard:
     ) -> tf.errors.OpError:
         """Tells all ranks in place of the ids; returns the error that all raise in this step.
 
-        Args:
-          messages: What the step sends.
-          unsent: Messages at which others wait for this rank, unless their input has ended, too.
-          error: Of this rank.
+        Ranks with a batch wait at `unsent`: that ends the group.
         """
         if error.error_code == tf.errors.CANCELLED:
             return error  # the session was closed
@@ -384,16 +385,6 @@ def _sent_twice(rank: int, graph: Any, error: tf.errors.OpError) -> RankFailure:
 def _all_know(text: str) -> bool:
     """Whether an error is of all ranks already: agreed on, or found to end the group."""
     return is_agreed(text) or _OF_A_RANK.search(text) is not None
-
-
-def _may_take_again(messages: StepMessages, error: tf.errors.OpError) -> bool:
-    """Whether the step only got no batch: other errors of a stage have the rank in their text."""
-    if error.error_code in _ENDS:
-        return True
-    node = failed_node(error)
-    kinds = [operation.type for operation in messages.operations if operation.name == node]
-    late = error.error_code == tf.errors.DEADLINE_EXCEEDED
-    return late and (not kinds or kinds[0] == BUFFER_TAKE)
 
 
 def _without_cause(error: tf.errors.OpError, why: str) -> tf.errors.OpError:

@@ -106,7 +106,7 @@ def test_input_ends_on_all_ranks_whatever_other_message_they_wait_at(
         dataset = tf.data.Dataset.from_tensors(np.array([[0, 1]])).repeat(batches[transport.rank])
         iterator = tf.data.make_initializable_iterator(dataset)
         ids = iterator.get_next()
-        examples = transport.all_reduce(tf.shape(ids)[0], "sum", "examples")
+        examples = transport.all_reduce(tf.reduce_sum(ids), "sum", "examples")
         fetches = [build(ids).train, examples]
         ends = []
         with graph_opt.Session(config=config()) if optimized else tf.Session() as session:
