@@ -23,6 +23,7 @@ from graph_opt.cli.messages import say_wrong
 from graph_opt.cli.parser import commands_of
 from graph_opt.cli.tensorflow_import import stop_watching
 from graph_opt.graph.collection import uncollected_process
+from graph_opt.launch.starter_pipe import end_with_starter
 
 _NO_SCRIPT = "no script given: give its path, or -m MODULE"
 
@@ -87,6 +88,7 @@ def _run(options: argparse.Namespace, is_own_process: bool) -> int:
         commands_of(parser())[options.command].error(_NO_SCRIPT)
     handle = _launcher(options)
     if is_own_process:  # Its threads and exit handlers may outlast the script.
+        end_with_starter()
         return handle(options)
     from graph_opt.cli.run import undone_afterwards
 

@@ -9,22 +9,20 @@ from __future__ import annotations
 import argparse
 import atexit
 import contextlib
-import ctypes
 import json
 import os
-import signal
 import sys
 from typing import Dict, Iterator, List
 
 from graph_opt.cli import spawned_children
 from graph_opt.cli.report_file import ReportFile
+from graph_opt.launch.starter_pipe import end_with_starter
 
 _VARIABLE = "GRAPH_OPT_RUN"
 LAUNCHER = "GRAPH_OPT_LAUNCHER"  # process id of what started several ranks or tasks, in these
 _PATH = "PYTHONPATH"
 _FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "on_path")
 _PASSED_ON = ("config", "config_text", "settings", "infer_io_stage", "tf1", "sok", "report")
-_PR_SET_PDEATHSIG = 1
 _BY_MULTIPROCESSING = "--multiprocessing-fork"
 
 
@@ -82,23 +80,15 @@ def continue_run() -> None:
     text = os.environ.get(_VARIABLE)
     if text is None or _BY_MULTIPROCESSING in sys.argv:
         return
+    end_with_starter()
     options = argparse.Namespace(**json.loads(text))
     options.module, options.script, options.main_path = _module_run(), [], ""
     spawned_children.pass_on(options)
     watched = WatchedProgram(options)
     watched.watch()
     if os.environ.get(LAUNCHER) == str(os.getppid()):
-        _end_with_launcher()
         watched.tell_steps()
         atexit.register(watched.say_if_unused)
-
-
-def _end_with_launcher() -> None:
-    """Ends this process when the launcher's has ended, even by SIGKILL; as far as Linux does so."""
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM))
-    if os.environ.get(LAUNCHER) != str(os.getppid()):  # It ended before the call.
-        raise SystemExit(128 + signal.SIGTERM)
 
 
 def _path_folders() -> List[str]:

@@ -10,6 +10,8 @@ import subprocess
 import threading
 from typing import IO, Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
+from graph_opt.launch.starter_pipe import StarterPipe
+
 _CHUNK = 1 << 16
 _DRAIN_SECONDS = 2.0  # for what processes that it started, and that may outlive it, still write
 _TRACEBACK = "Traceback (most recent call last):"
@@ -77,7 +79,7 @@ class Output:
 
 
 class StartedProcess:
-    """A task that was started, in a process group of its own.
+    """A task that was started, in a process group of its own, and that sees this process end.
 
     Args:
       task: What it runs.
@@ -95,16 +97,18 @@ class StartedProcess:
         self.task = task
         self.was_told_to_end = False
         self._last_lines = _LastLines()
-        self._process = subprocess.Popen(
-            list(task.command),
-            env=task.environment,
-            stdin=subprocess.DEVNULL if task.given is None else subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-            pass_fds=task.inherited,
-            cwd=task.folder,
-        )
+        self._starter = StarterPipe()
+        with self._starter.reader as inherited:
+            self._process = subprocess.Popen(
+                list(task.command),
+                env={**task.environment, **self._starter.environment},
+                stdin=subprocess.DEVNULL if task.given is None else subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+                pass_fds=(*task.inherited, inherited.fileno()),
+                cwd=task.folder,
+            )
         sources = (self._process.stdout, self._process.stderr)
         watchers: Sequence[Sink] = (_ignore, self._last_lines.add)
         self._forwarders = [
@@ -148,6 +152,7 @@ class StartedProcess:
 
     def _wait(self, on_end: Callable[[StartedProcess], Any]) -> None:
         self._process.wait()
+        self._starter.writer.close()
         for forwarder in self._forwarders:
             forwarder.join(_DRAIN_SECONDS)
         on_end(self)

@@ -167,7 +167,7 @@ def _stay(tensor: tf.Tensor, splits: tf.Tensor, name: str) -> Tuple[tf.Tensor, t
 
 def exchange_failure(
     code: Any, text: Any, num_ranks: int, all_to_all: AllToAll, exchange: str
-) -> Tuple[tf.Tensor, tf.Tensor]:
+) -> Tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Sends an error to all ranks in place of the requests of an exchange.
 
     Their lookup, or this call where ranks fail in the same step, then ends with the same error on
@@ -183,7 +183,8 @@ def exchange_failure(
 
     Returns:
       Code (int32 scalar) and text (string scalar) of the error that all ranks agree on: of several
-      the end of input before a cancellation before others, then the lowest rank's.
+      the end of input before a cancellation before others, then the lowest rank's. And whether any
+      rank has sent requests (bool scalar).
 
     Example:
       >>> exchange_failure(tf.errors.DATA_LOSS, "row 17 is torn", transport.size,
@@ -192,7 +193,8 @@ def exchange_failure(
     requests, splits = load_library().exchange_failure(code=code, text=text, num_ranks=num_ranks)
     received = all_to_all(requests, splits, exchange + IDS_SUFFIX)
     agreed = load_library().exchange_status(requests=[received[0]], splits=[received[1]])
-    return agreed[0], agreed[1]
+    codes = tf.gather(received[0], tf.cumsum(received[1], exclusive=True))
+    return agreed[0], agreed[1], tf.reduce_any(tf.equal(codes, 0))
 
 
 def is_agreed(text: str) -> bool:

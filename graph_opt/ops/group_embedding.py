@@ -73,8 +73,9 @@ class GroupAttributes(NamedTuple):
         their gradients; lookup i has the D columns starting at columns[i], and together they cover
         the tensor. The lookups then have the same B and dtype.
       columns_width: Used only with columns.
-      filled_ids: Empty, or [L], for gradients and updates: the row that gets a zero gradient from
-        an empty bag, as with tf.nn.safe_embedding_lookup_sparse; -1 for none.
+      filled_ids: Empty, or [L], for gradients and updates, and for exchanges, which ask for the
+        rows of theirs: the row that gets a zero gradient from an empty bag, as with
+        tf.nn.safe_embedding_lookup_sparse; -1 for none.
     """
 
     lookup_tables: Sequence[int]

@@ -15,6 +15,7 @@ from graph_opt.ops.library import register_ops
 from graph_opt.passes.fusion.compact_gradients import compact_gradients
 from graph_opt.passes.fusion.dense_categories import dense_categories
 from graph_opt.passes.fusion.fuse_group_embedding import fuse_group_embedding
+from graph_opt.passes.meet_other_ranks import meet_other_ranks
 from graph_opt.passes.micro_batches.micro_batches import micro_batches
 from graph_opt.passes.name_map import UNCHANGED, NameMap
 from graph_opt.passes.parse_examples import parse_examples
@@ -57,6 +58,7 @@ PASSES = (
     Pass(async_embedding, "moves lookups, fused or not; packs what crosses between tasks"),
     Pass(sample_lookups, "then: it reads what crosses to main"),
     Pass(smart_stage, "where no lookup moved, which takes along what stands before the variables"),
+    Pass(meet_other_ranks, "late: what ran ahead meets them in its own turns"),
     Pass(micro_batches, "late: lookups, fused or ahead, stay whole, and the rest is divided"),
     Pass(take_turns, "late: what runs ahead does so for all batches of a step"),
     Pass(pack_dense, "late: it packs what main still exchanges with servers"),

@@ -83,6 +83,11 @@ ROW_READERS = ROW_GATHERS | GATHERS_ND | frozenset(COMBINERS)
 SHAPE_READERS = frozenset(["Shape", "ShapeN", "Size", "Rank", "ZerosLike", "OnesLike"])
 
 
+def is_collective(op: str) -> bool:
+    """Whether an op sends something to other ranks, or is another one of Horovod's."""
+    return op.startswith("Horovod") or op in ALL_TO_ALLS
+
+
 def is_of_dynamic_table(op: str) -> bool:
     """Whether an op takes a variable's handle for that of a dynamic table."""
     return op.startswith(_OF_DYNAMIC_TABLES)

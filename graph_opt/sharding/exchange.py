@@ -187,6 +187,7 @@ def _exchange(
         default_ids=[NO_DEFAULT] * len(pieces),
         partition_strategies=[_strategy(rule) for rule in rules],
         safe=safe,
+        filled_ids=[_filled_id(piece.table) for piece in pieces] if safe else [],
     )
     placement = ShardPlacement(
         rows=[rule.num_local_rows(rank) for rule in rules for rank in _ranks(rule, transport)],
@@ -280,6 +281,11 @@ def _ranks(rule: RowsRule, transport: Transport) -> Sequence[int]:
     if isinstance(rule, RowsByKey) and rule.rank is not None:
         return [rule.rank]
     return [rule.rank] if isinstance(rule, RowsOnRank) else range(rule.num_ranks)
+
+
+def _filled_id(table: ShardedTable) -> int:
+    """The row that TensorFlow's safe lookups give a gradient of zero for a bag without ids."""
+    return NO_DEFAULT if isinstance(table.rows, RowsByKey) else 0
 
 
 def _strategy(rule: RowsRule) -> str:

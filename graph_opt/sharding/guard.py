@@ -21,7 +21,6 @@ from graph_opt.compat.step_calls import failed_node, own_message, run_steps_thro
 from graph_opt.config.options import session_options
 from graph_opt.ops.exchange import exchange_failure, is_agreed
 from graph_opt.ops.joined_exchanges import joined
-from graph_opt.ops.stage_nodes import BUFFER_TAKE
 from graph_opt.reporting.stderr import say
 from graph_opt.sharding.held_sessions import HeldSession
 from graph_opt.sharding.plan_agreement import ADVICE, PlanAgreement, TrainsAloneError
@@ -30,7 +29,13 @@ from graph_opt.sharding.rank_failure import FailureBoard, RankFailure, failure_o
 from graph_opt.sharding.rank_watch import RankWatch
 from graph_opt.sharding.row_service import RowService
 from graph_opt.sharding.step_clock import StepClock
-from graph_opt.sharding.step_messages import StepMessages, is_collective, messages_of, name_of
+from graph_opt.sharding.step_messages import (
+    ENDS,
+    StepMessages,
+    is_collective,
+    messages_of,
+    name_of,
+)
 from graph_opt.sharding.table_variables import has_tables
 from graph_opt.sharding.transport import Transport
 
@@ -50,6 +55,11 @@ _ANOTHER_STEP = (
     "rank {} is in another step (it has sent '{}'), and so never comes to this one, which looks up "
     "rows that other ranks have ('{}'): run such a step on all ranks, fetch what it gives "
     "together with the training step, or evaluate in a graph of its own, which reads a checkpoint"
+)
+_ENDED = (
+    "has no input left, and others may wait for it at '{}', which is sent whether or not all ranks "
+    "have a batch: send it after the lookups (tf.control_dependencies), or wrap the dataset in "
+    "sok.end_together(dataset, 'empty')"
 )
 _NOBODY_SAYS = "{} (which rank failed, and why, is not known: {})"
 _NO_STORE = "Horovod was not started by horovodrun with gloo, so ranks have nowhere to say it"
@@ -75,6 +85,7 @@ class RankGuard:
         self._plans: Optional[PlanAgreement] = None
         self.rows: Optional[RowService] = None
         self._clock = StepClock()
+        self._input_has_ended = False  # since the last step that went well
         if store is not None:
             self.board = FailureBoard(store, rank, size)
             self.watch = RankWatch(self.board, self._clock, self.give_up)
@@ -119,9 +130,12 @@ class RankGuard:
                 with self._holding(held, messages), joined(
                     [self.transport.place + one for one in messages.joined]
                 ):
-                    return run()
+                    result = run()
+                    self._input_has_ended = False
+                    return result
             except tf.errors.OpError as error:
                 raised = self._explained(session.graph, messages, sent, error)
+                self._input_has_ended |= raised.error_code == tf.errors.OUT_OF_RANGE
                 if raised is error:
                     raise
                 raise raised from None
@@ -137,6 +151,9 @@ class RankGuard:
         cause = _or_none(lambda: board.find_cause(_FIND_CAUSE_SECONDS) if waits else board.cause())
         if cause is not None:
             agreed: RankFailure = _or_none(lambda: board.tell(cause), cause)
+            # The step that the others were told of may meet this before the message that says so.
+            if agreed.code == tf.errors.OUT_OF_RANGE and not self._input_has_ended:
+                return tf.errors.OutOfRangeError(None, None, str(agreed))
             return agreed.error()
         return error if in_process else _without_cause(error, _NO_ANSWER)
 
@@ -212,15 +229,22 @@ class RankGuard:
             return self.explained(error)
         if _all_know(own_message(error)) or not messages.messages:
             return error
-        if messages.stages and _may_take_again(messages, error):
+        if messages.stages and messages.may_take_again(error):
             return error
-        if messages.sent() != sent or messages.stages or _others_wait(messages, error):
+        unsent = messages.unsent_after(failed_node(error))
+        waits = bool(unsent) and error.error_code not in ENDS
+        if messages.sent() != sent or messages.stages or waits:
             self.give_up(failure_of(self.transport.rank, error))
             return error
-        return self._agreed(messages, error) if messages.exchanges else error
+        return self._agreed(messages, unsent, error) if messages.exchanges else error
 
-    def _agreed(self, messages: StepMessages, error: tf.errors.OpError) -> tf.errors.OpError:
-        """Tells all ranks in place of the ids; returns the error that all raise in this step."""
+    def _agreed(
+        self, messages: StepMessages, unsent: List[str], error: tf.errors.OpError
+    ) -> tf.errors.OpError:
+        """Tells all ranks in place of the ids; returns the error that all raise in this step.
+
+        Ranks with a batch wait at `unsent`: that ends the group.
+        """
         if error.error_code == tf.errors.CANCELLED:
             return error  # the session was closed
         transport = self.transport
@@ -240,9 +264,13 @@ class RankGuard:
             ]
             with session_class() as session:
                 try:
-                    code, text = session.run(agreed, dict.fromkeys(codes, error.error_code))[0]
+                    told = session.run(agreed, dict.fromkeys(codes, error.error_code))
                 except tf.errors.OpError:
                     return error  # the group has ended meanwhile
+        code, text, others_go_on = told[0]
+        if unsent and others_go_on:
+            ended = _ENDED.format(unsent[0])
+            self.give_up(RankFailure(transport.rank, tf.errors.OUT_OF_RANGE, ended))
         text = text.decode("utf-8")
         if text.startswith("rank {}: ".format(transport.rank)):
             return error
@@ -357,22 +385,6 @@ def _sent_twice(rank: int, graph: Any, error: tf.errors.OpError) -> RankFailure:
 def _all_know(text: str) -> bool:
     """Whether an error is of all ranks already: agreed on, or found to end the group."""
     return is_agreed(text) or _OF_A_RANK.search(text) is not None
-
-
-def _may_take_again(messages: StepMessages, error: tf.errors.OpError) -> bool:
-    """Whether the step only got no batch: other errors of a stage have the rank in their text."""
-    if error.error_code in (tf.errors.OUT_OF_RANGE, tf.errors.CANCELLED):
-        return True
-    node = failed_node(error)
-    kinds = [operation.type for operation in messages.operations if operation.name == node]
-    late = error.error_code == tf.errors.DEADLINE_EXCEEDED
-    return late and (not kinds or kinds[0] == BUFFER_TAKE)
-
-
-def _others_wait(messages: StepMessages, error: tf.errors.OpError) -> bool:
-    """Whether others wait for more than ids. At the end of input they mostly end, too."""
-    ends = error.error_code in (tf.errors.OUT_OF_RANGE, tf.errors.CANCELLED)
-    return not ends and bool(messages.unsent_after(failed_node(error)))
 
 
 def _without_cause(error: tf.errors.OpError, why: str) -> tf.errors.OpError:

@@ -4,6 +4,9 @@
   of rank 0: they leave tables out.
 - `hvd.DistributedOptimizer` and `hvd.DistributedGradientTape` would add up gradients of different
   rows: those of tables are the sums over all ranks already, and are only divided for averages.
+
+The conditionals that these put around messages are nodes, not functions, in graphs of sessions:
+messages then have the same names on all ranks, whatever else each of them fetches.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import functools
 import inspect
 from typing import Any, Callable, Iterable, List
 
+from graph_opt.compat.conditionals import branches_as_nodes
 from graph_opt.reporting.stderr import say_for_all_ranks
 from graph_opt.sharding.divided_gradients import divided_by
 
@@ -62,7 +66,7 @@ def _broadcasting(broadcast: Any, shared: Shared) -> Any:
 def _reducing(make: Any, horovod: Any, shared: Shared) -> Any:
     def make_reduce(*arguments: Any, **named: Any) -> Any:
         op = inspect.signature(make).bind(*arguments, **named).arguments["op"]
-        reduce = make(*arguments, **named)
+        reduce = _in_nodes(make(*arguments, **named))
 
         def reduce_shared(gradients: Any, variables: Any = None, *rest: Any, **named: Any) -> Any:
             if variables is None:
@@ -89,3 +93,11 @@ def _reducing(make: Any, horovod: Any, shared: Shared) -> Any:
         return reduce_shared
 
     return make_reduce
+
+
+def _in_nodes(reduce: Any) -> Any:
+    def reduce_in_nodes(*arguments: Any, **named: Any) -> Any:
+        with branches_as_nodes():
+            return reduce(*arguments, **named)
+
+    return reduce_in_nodes

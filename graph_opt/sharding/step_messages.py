@@ -19,6 +19,7 @@ from typing import (
 
 from graph_opt.compat import tf
 from graph_opt.compat.graph_lifetime import kept_with
+from graph_opt.compat.step_calls import failed_node
 from graph_opt.compat.variable_ops import TAKES_GRADIENTS, is_use
 from graph_opt.graph.operations import operations_behind
 from graph_opt.ops.message_names import IDS_SUFFIX
@@ -27,6 +28,8 @@ from graph_opt.ops.stage_nodes import BUFFER_PUT, BUFFER_TAKE
 from graph_opt.ops.stage_spec import StageSpec, has_spec, spec_of
 from graph_opt.sharding.table_gradients import reduction_fault
 
+ENDS = (tf.errors.OUT_OF_RANGE, tf.errors.CANCELLED)
+"""Codes with which a step ends that gets no batch any more."""
 _IN_PROCESS = "InProcessAllToAll"
 _HOROVOD = "Horovod"
 # Nodes of Horovod that send nothing.
@@ -98,6 +101,15 @@ class StepMessages(NamedTuple):
     def sent(self) -> List[int]:
         """How often each of `messages` was sent so far."""
         return [times_sent(message.key) for message in self.messages]
+
+    def may_take_again(self, error: tf.errors.OpError) -> bool:
+        """Whether the step only got no batch: other errors of a stage tell of their rank."""
+        if error.error_code in ENDS:
+            return True
+        node = failed_node(error)
+        kinds = [operation.type for operation in self.operations if operation.name == node]
+        late = error.error_code == tf.errors.DEADLINE_EXCEEDED
+        return late and (not kinds or kinds[0] == BUFFER_TAKE)
 
     def unsent_after(self, failed: str) -> List[str]:
         """Collectives at which other ranks wait, whatever `exchanges` are told, for this one.

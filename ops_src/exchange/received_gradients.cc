@@ -138,7 +138,6 @@ absl::Status ReceivedGradients::SumBags() {
       if (!status.ok()) return OfRank(part.rank, status);
       PooledGradient lookup;
       lookup.bags = unpacked.back().bags;
-      lookup.bags.filled_id = -1;
       lookup.table = static_cast<int>(tables.size());
       lookup.gradients = of_lookup;
       lookup.stride = shards_[part.shard].dim;

@@ -122,12 +122,10 @@ struct Sent {
 };
 
 Sent SendRows(const Group& group, const RowKernels& kernels, Parallel* threads) {
-  std::vector<PooledGradient> lookups = group.Gradients();
-  for (PooledGradient& lookup : lookups) lookup.bags.filled_id = -1;
   GradientTable table;
   table.shards = group.tables[0].map;
   table.dim = group.tables[0].dim;
-  GroupGradient gradient({table}, lookups, kernels, threads);
+  GroupGradient gradient({table}, group.Gradients(), kernels, threads);
   CHECK(gradient.Sort().kind == BagFault::kNone);
   const int64_t count = gradient.NumRows(0, 0);
   Sent sent;
@@ -143,8 +141,7 @@ Sent SendBags(const Group& group) {
   sent.words = {static_cast<int64_t>(group.bags.size()), 0};
   for (const PooledGradient& lookup : group.Gradients()) {
     BagPacking packing;
-    Bags bags = lookup.bags;
-    bags.filled_id = -1;
+    const Bags& bags = lookup.bags;
     CHECK(packing.Read(bags, group.tables[0].map.num_rows()).kind == BagFault::kNone);
     std::vector<int64_t> packed(packing.num_words());
     packing.Write(packed.data());

@@ -43,6 +43,7 @@ class ExchangeCase(NamedTuple):
       lookups: All lookups.
       joined: Whether the results are columns of one tensor.
       default_ids: None, or as `tf.nn.safe_embedding_lookup_sparse` takes them, -1 for none.
+      filled_ids: As `GroupAttributes` takes them.
     """
 
     size: int
@@ -50,6 +51,7 @@ class ExchangeCase(NamedTuple):
     lookups: List[LookupCase]
     joined: bool = False
     default_ids: Optional[List[int]] = None
+    filled_ids: Sequence[int] = ()
 
     def rows_of(self, table: int) -> List[List[int]]:
         """The rows of a table that each rank has."""
@@ -90,6 +92,7 @@ class ExchangeCase(NamedTuple):
             safe=self.default_ids is not None,
             columns=[sum(widths[:i]) for i in range(len(widths))] if self.joined else [],
             columns_width=sum(widths) if self.joined else 0,
+            filled_ids=self.filled_ids,
         )
 
 

@@ -215,6 +215,37 @@ def test_rows_of_lookups_without_gradient_are_left_alone(
             assert found.astype(np.float32).tolist() == [[of_rows[row]] * 3 for row in rows]
 
 
+@pytest.mark.parametrize("pool_on_owner", ["never", "always"])
+def test_empty_bags_give_the_row_that_fills_them_a_gradient_of_zero(
+    pool_on_owner: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare = functools.partial(exchange_prepare, pool_on_owner=pool_on_owner)
+    monkeypatch.setattr(exchange, "exchange_prepare", prepare)
+    empty, full = [([], [1.0])], [([3, 2], [1.0] * 2)]
+    case = ExchangeCase(
+        2,
+        [TableCase(np.ones([9, 3], np.float32), where) for where in ("mod", 1, "div", 0)],
+        [
+            LookupCase(0, "sum", False, [full + empty, full]),
+            LookupCase(1, "mean", False, [full, empty + full]),
+            LookupCase(2, "sqrtn", False, [full, full]),
+            LookupCase(3, "sum", False, [empty, empty]),
+        ],
+        default_ids=[-1] * 4,
+        filled_ids=[0, 1, 0, -1],
+    )
+    for rank, (pooled, slices, _) in enumerate(
+        run_ranks(2, lambda rank: on_rank(case, rank, "eager"), 60)
+    ):
+        assert [not one.any() for one in pooled[rank]] == [[False, True], [True, False]][rank]
+        for table, (indices, values) in enumerate(slices):
+            rows = case.rows_of(table)[rank]
+            found = {rows[index]: value for index, value in zip(indices, values)}
+            of_rows = [{0, 2, 3}, {1, 2, 3}, {2, 3}, set()][table]
+            assert set(found) == of_rows.intersection(rows)
+            assert all(found[row].any() == (row > 1) for row in found)
+
+
 def nodes_of_rank(case: ExchangeCase, transport: InProcessTransport) -> Dict[str, Tuple[str, ...]]:
     """The nodes of a rank's graph, with their ops and inputs."""
     with tf.Graph().as_default() as graph:

@@ -67,8 +67,8 @@ class Rank:
         return rows[:, 0].tolist()
 
     def fail(self, session: Any, code: int, text: str) -> Any:
-        agreed, message = session.run(self.failure, {self.code: code, self.text: text})
-        return agreed, message.decode()
+        agreed = session.run(self.failure, {self.code: code, self.text: text})
+        return agreed[0], agreed[1].decode(), agreed[2]
 
 
 def steps(transport: InProcessTransport) -> List[Any]:
@@ -95,9 +95,9 @@ def test_all_ranks_get_the_error_of_a_rank_without_a_batch() -> None:
     assert first[0] == [0, 9] and second[0] == [5]
     for step in (1, 2):
         code, text = ERRORS[step]
-        assert second[step] == (code, "rank 1: " + text)
+        assert second[step] == (code, "rank 1: " + text, True)
         assert first[step][0] == code and "rank 1: " + text in first[step][1]
-    assert first[3] == second[3] == (tf.errors.CANCELLED, "rank 1: closed")
+    assert first[3] == second[3] == (tf.errors.CANCELLED, "rank 1: closed", False)
     # Ranks whose input has ended wait for the last one.
     assert first[4] == [] and second[4] == [7, 8]
     for code, message in (first[5], second[5]):

@@ -247,6 +247,18 @@ def a_table_sharded_across_ranks() -> None:
         trained(list(sok.lookup_sparse([table], ids, [None], combiners=["mean"])))
 
 
+@changed_by("meet_other_ranks", fused_models.config(), ranks=Ranks(0, 2, "group"))
+def a_message_in_a_conditional() -> None:
+    rows = tf.nn.embedding_lookup(models.table(), batch()["other"])
+    transport = InProcessGroup(2).transport(0)
+    with control_flow_v2(True):
+        total = tf.reduce_sum(rows)
+        sent = tf.cond(
+            tf.constant(True), lambda: transport.all_reduce(total, "sum", "n"), lambda: total
+        )
+    tf.identity(sent, name="all")
+
+
 @changed_by("sample_lookups", models.config(staleness_sample_steps=1),
             async_embedding={"is_sampled": True})  # fmt: skip
 @changed_by("async_embedding", models.config())

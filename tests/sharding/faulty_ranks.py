@@ -43,23 +43,27 @@ def main(fault: str, lookup: str) -> None:
         checked = tf.py_func(torn, [raw, early, "early"], tf.int64)
         checked.set_shape([None, 2])
         model = build(checked, "mean" if mine and fault == "differs" else "sum", lookup == "key")
+        last = tf.placeholder_with_default(False, [])
+        with tf.control_dependencies([model.train]):
+            train = tf.group(tf.py_func(torn, [model.total, last, "last"], tf.float32))
         feeds: Dict[Any, Any] = {raw: np.array([[0, 1]])}
         with graph_opt.Session(config=config) as session:
             session.run(tf.global_variables_initializer())
             if fault != "differs":
                 for _ in range(STEPS):
-                    session.run(model.train, feeds)
+                    session.run(train, feeds)
             if mine:
                 fail(fault)
             if fault == "twice":
-                run_twice(lambda: session.run(model.train, feeds), mine)
+                run_twice(lambda: session.run(train, feeds), mine)
                 return
             feeds[early] = mine and fault == "early"
             feeds[model.fail_late] = mine and fault == "late"
-            say_what(lambda: session.run(model.train, feeds))
+            feeds[last] = mine and fault == "last"
+            say_what(lambda: [session.run(train, feeds) for _ in range(STEPS)])
             if fault == "early":
                 feeds[early] = False
-                session.run(model.train, feeds)
+                session.run(train, feeds)
                 report("went on", "", 0)
 
 

@@ -51,6 +51,37 @@ def test_one_exchange_gives_what_whole_tables_give() -> None:
     run_ranks(2, work, 60)
 
 
+def trained(table: Any, ranks: List[int]) -> np.ndarray:
+    """The rows after some steps on the bags of these ranks, of which the last ones lack row 0."""
+    ids = tf.placeholder(tf.int64, [None, 2])
+    bags = tf.RaggedTensor.from_tensor(ids).to_sparse()
+    (pooled,) = graph_opt.group_embedding_lookup_sparse([table], [bags], ["sum"])
+    loss = tf.reduce_sum(tf.square(pooled))
+    train = tf.train.MomentumOptimizer(0.1, 0.9).minimize(loss, var_list=[table])
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        for first in (0, -1, -1):
+            of_ranks = [[[first, -1], [3, 3]], [[5, -1]]]
+            session.run(train, {ids: [bag for rank in ranks for bag in of_ranks[rank]]})
+        found: np.ndarray = session.run(table)
+        return found
+
+
+def test_empty_bags_move_row_0_by_its_momentum_as_without_ranks() -> None:
+    rows = ROWS + 1
+    with tf.Graph().as_default():
+        whole = trained(tf.get_variable("whole", initializer=rows), [0, 1])
+
+    def work(transport: InProcessTransport) -> np.ndarray:
+        with communicating_through(transport), tf.Graph().as_default():
+            return trained(sok.Variable(rows, name="table"), [transport.rank])
+
+    for rank, part in enumerate(run_ranks(2, work, 60)):
+        np.testing.assert_allclose(part, whole[rank::2], rtol=1e-5)
+    moved_once = rows[0] - 0.1 * 2 * rows[0]
+    assert np.abs(whole[0] - moved_once).min() > 0.1
+
+
 def test_what_exchanges_cannot_do_is_an_error() -> None:
     with communicating_through(OneRank()):
         table = sok.Variable(ROWS, name="table")

@@ -8,10 +8,12 @@ from typing import Any, Callable, List
 import numpy as np
 import pytest
 
+import graph_opt
 from graph_opt import sok
 from graph_opt.compat import tf
 from graph_opt.sharding.in_process import InProcessTransport, run_ranks
 from graph_opt.sok.communication import communicating_through
+from tests.passes.fused_models import config
 from tests.quick_cases import slow_but
 from tests.sharding.guarded_model import ROWS, build, table_by_key, torn
 
@@ -95,6 +97,39 @@ def test_a_rank_that_others_wait_for_at_another_message_ends_the_group() -> None
     assert "ValueError: record 17 is torn (early)" in messages[FAILS]
 
 
+@pytest.mark.parametrize("batches", [(4, 2), (3, 3)])
+@pytest.mark.parametrize("optimized", [False, True])
+def test_input_ends_on_all_ranks_whatever_other_message_they_wait_at(
+    batches: Any, optimized: bool
+) -> None:
+    def work(transport: InProcessTransport) -> Any:
+        dataset = tf.data.Dataset.from_tensors(np.array([[0, 1]])).repeat(batches[transport.rank])
+        iterator = tf.data.make_initializable_iterator(dataset)
+        ids = iterator.get_next()
+        examples = transport.all_reduce(tf.reduce_sum(ids), "sum", "examples")
+        fetches = [build(ids).train, examples]
+        ends = []
+        with graph_opt.Session(config=config()) if optimized else tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            for _ in range(2):
+                session.run(iterator.initializer)
+                steps = 0
+                with pytest.raises(tf.errors.OpError) as ended:
+                    while True:
+                        assert session.run(fetches)[1] == 2
+                        steps += 1
+                ends.append((steps, type(ended.value), str(ended.value.message)))
+        return ends
+
+    for first, second in on_ranks(2, work):
+        assert first[:2] == (min(batches), tf.errors.OutOfRangeError)
+        if optimized or batches[0] == batches[1]:
+            assert second[:2] == first[:2]
+        else:
+            assert second[:2] == (0, tf.errors.UnknownError)
+            assert "rank 1 has no input left, and others may wait for it at 'examples'" in second[2]
+
+
 def test_a_step_that_fails_later_ends_the_group_with_its_cause() -> None:
     def work(transport: InProcessTransport) -> Any:
         ids = tf.placeholder(tf.int64, [None, 2])
@@ -113,6 +148,24 @@ def test_a_step_that_fails_later_ends_the_group_with_its_cause() -> None:
             assert "ValueError: record 17 is torn (late)" in error.message
             if rank != FAILS:
                 assert error.message.startswith("rank 1 failed: InvalidArgumentError: ")
+
+
+def test_a_step_that_fails_when_all_is_sent_ends_the_next_step_of_the_others() -> None:
+    def work(transport: InProcessTransport) -> Any:
+        model = build(tf.constant([[0, 1]], tf.int64))
+        fails = tf.placeholder_with_default(False, [])
+        with tf.control_dependencies([model.train]):
+            step = tf.group(tf.py_func(torn, [model.total, fails, "last"], tf.float32))
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            session.run(step)
+            feeds = {fails: transport.rank == FAILS}
+            return error_of(lambda: [session.run(step, feeds) for _ in range(2)])
+
+    for rank, error in enumerate(on_ranks(3, work)):
+        assert isinstance(error, tf.errors.InvalidArgumentError)
+        assert "ValueError: record 17 is torn (last)" in error.message
+        assert error.message.startswith("rank 1 failed: ") == (rank != FAILS)
 
 
 @pytest.mark.parametrize(("by_key", "compiled"), [(False, False), (True, False), (False, True)])

@@ -24,6 +24,7 @@ TORN = "rank 1 failed: InvalidArgumentError: ValueError: record 17 is torn"
         (2, "early", "key", "InvalidArgumentError", "rank 1: ValueError: record 17 is torn"),
         (4, "late", "number", "InvalidArgumentError", TORN),
         (2, "late", "key", "InvalidArgumentError", TORN),
+        (2, "last", "number", "InvalidArgumentError", TORN),
         (
             *(4, "differs", "number", "InvalidArgumentError"),
             "different graphs: combiners of lookup 0: .*rank 1",
@@ -76,8 +77,24 @@ def test_ranks_that_prefetch_learn_it_too(fault: str, error: str, told: str) -> 
 
 @pytest.mark.slow
 @NEEDS_HOROVOD
+@pytest.mark.parametrize("fault", ["between", "last"])
+def test_ranks_of_an_unmodified_script_learn_it_after_they_have_sent_gradients(fault: str) -> None:
+    ran = run_ranks_of(2, "tests.sharding.faulty_replicas", fault, timeout=120)
+    check_told(ran.stdout, 0, "InvalidArgumentError", TORN)
+    assert "rank 1: InvalidArgumentError: ValueError: record 17 is torn" in ran.stdout
+
+
+@pytest.mark.slow
+@NEEDS_HOROVOD
 def test_exchanges_of_one_step_fail_and_end_together() -> None:
     check_all_done(2, "tests.sharding.several_exchanges")
+
+
+@pytest.mark.slow
+@NEEDS_HOROVOD
+@pytest.mark.parametrize("way", ["free", "after", "sessions", "empty"])
+def test_input_may_end_apart_where_steps_have_a_message_of_the_script(way: str) -> None:
+    check_all_done(2, "tests.sharding.uneven_ranks", way)
 
 
 def check_told(printed: str, rank: int, error: str, told: str) -> None:

@@ -15,5 +15,12 @@ def test_fused_ranks_train_as_stock_ones_do() -> None:
 
 @pytest.mark.slow
 @NEEDS_HOROVOD
+@pytest.mark.parametrize("way", ["fused", "sharded", "sok", "plain"])
+def test_rank_0_alone_may_fetch_summaries(way: str) -> None:
+    check_all_done(2, "tests.sharding.summary_ranks", way)
+
+
+@pytest.mark.slow
+@NEEDS_HOROVOD
 def test_tables_stay_whole_where_horovod_does_not_gather_all_slices() -> None:
     check_all_done(2, "tests.sharding.unsharded_ranks")

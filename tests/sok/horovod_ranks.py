@@ -18,10 +18,11 @@ from graph_opt.compat import tf
 from graph_opt.sharding.horovod_transport import horovod
 from graph_opt.sharding.transport import OneRank
 from graph_opt.sok.communication import transport_in_use
+from tests.passes import fused_models
 from tests.sharding.placed_tables import check_on_rank
 from tests.sharding.test_exporting import export_on
 from tests.sharding.transports import check_gradients, check_reductions
-from tests.sok import release1_model, test_release1_saver
+from tests.sok import release1_model, test_prefetched_hashed_tables, test_release1_saver
 from tests.sok.saved_ranks import check_saving
 from tests.sok.trained_tables import BATCH, Part, train_part, train_stock
 
@@ -54,6 +55,7 @@ def main() -> None:
         check_gradients(transport)
         check_saving(sys.argv[1])
         check_release_1(Path(sys.argv[1]))
+        check_prefetched_keys(Path(sys.argv[1]))
     print("rank {} is done".format(sok.rank()))
 
 
@@ -61,6 +63,18 @@ def trained(optimizer: str) -> List[Part]:
     """This rank's part of the tables after training."""
     transport = transport_in_use()
     return train_part(transport, optimizer, CUTS[transport.size], STEPS)
+
+
+def check_prefetched_keys(folder: Path) -> None:
+    """Lookups by key that run ahead, with fused updates, train as those that do not."""
+    transport = transport_in_use()
+    plain, ahead = (
+        test_prefetched_hashed_tables.trained(transport, config, str(folder / name), "adagrad")
+        for name, config in (("plain", None), ("ahead", fused_models.config(prefetch=True)))
+    )
+    assert sorted(plain) == sorted(ahead)
+    for key, row in plain.items():
+        np.testing.assert_array_equal(ahead[key], row)
 
 
 def check_release_1(folder: Path) -> None:

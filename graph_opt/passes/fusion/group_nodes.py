@@ -153,8 +153,8 @@ class GroupNodes:
         if columns is not None:
             attributes["columns"] = columns.starts
             attributes["columns_width"] = columns.width
-        if of_gradients and any(_fills(candidate) for candidate in candidates):
-            attributes["filled_ids"] = [0 if _fills(candidate) else -1 for candidate in candidates]
+        if of_gradients:
+            attributes.update(filled_ids([fills_row_0(candidate) for candidate in candidates]))
         attributes[FUSED] = True
         return GroupOp(
             inputs=dict(
@@ -310,7 +310,16 @@ def colocated(shards: Sequence[str], is_resource: bool) -> Dict[str, Any]:
     return {} if is_resource else {"_class": ["loc:@" + shard for shard in shards]}
 
 
-def _fills(candidate: Candidate) -> bool:
+def filled_ids(fills: Sequence[bool]) -> Dict[str, Any]:
+    """The attribute of an op some lookups of which give row 0 a gradient for empty bags.
+
+    Args:
+      fills: Which lookups do.
+    """
+    return {"filled_ids": [0 if one else -1 for one in fills]} if any(fills) else {}
+
+
+def fills_row_0(candidate: Candidate) -> bool:
     """Whether TensorFlow's lookup reads row 0 for an empty bag and then zeroes the result.
 
     That row's gradient is zero, but an optimizer with momentum moves it all the same.

@@ -8,6 +8,7 @@ from typing import AbstractSet, Dict, Hashable, List, NamedTuple, Sequence, Tupl
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.passes.fusion.candidates import Member
+from graph_opt.passes.fusion.group_nodes import fills_row_0
 from graph_opt.passes.fusion.groups import step_keys
 from graph_opt.passes.io_stages import BatchFlow, batch_flow
 from graph_opt.passes.shard_tables.exchangeable import ExchangeableTable
@@ -44,10 +45,12 @@ class ExchangedLookup(NamedTuple):
     Attributes:
       member: The lookup, with the gradient that it gives the entry, if it gives it one.
       entry: What it reads.
+      fills: Whether that gradient includes one of zero for row 0 if there is an empty bag.
     """
 
     member: Member
     entry: Entry
+    fills: bool = False
 
 
 @dataclasses.dataclass
@@ -122,7 +125,8 @@ def _lookups(table: ExchangedTable) -> List[ExchangedLookup]:
     found = []
     for candidate in table.exchangeable.lookups:
         member, number = taken.get(candidate.name, (Member(candidate), 0))
-        found.append(ExchangedLookup(member, Entry(table.name, number)))
+        fills = bool(member.gradient) and table.exchangeable.zeros_move and fills_row_0(candidate)
+        found.append(ExchangedLookup(member, Entry(table.name, number), fills))
     return found
 
 

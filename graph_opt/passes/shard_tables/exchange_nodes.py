@@ -15,7 +15,7 @@ from graph_opt.graph.op_call import Call, Tensor
 from graph_opt.graph.view import TensorRef
 from graph_opt.ops.message_names import GRADIENT_SUFFIX, IDS_SUFFIX, ROWS_SUFFIX
 from graph_opt.passes.fusion.candidates import Member
-from graph_opt.passes.fusion.group_nodes import GroupNodes
+from graph_opt.passes.fusion.group_nodes import GroupNodes, filled_ids
 from graph_opt.passes.node_writer import NodeWriter
 from graph_opt.passes.shard_tables.exchange_groups import Entry, Exchange
 from graph_opt.passes.shard_tables.messages import Messages, Received
@@ -104,7 +104,8 @@ class ExchangeNodes:
         """Writes the lookup; number i of what `Forward.combine` pools is the result of lookup i."""
         writer, ranks = self._writer, self._messages.num_ranks
         shared = self._nodes.group_op(self._members, writer.device, shared_tables=False)
-        attributes = {**shared.attributes, **self._of_tables()}
+        fills = [lookup.fills for lookup in self._exchange.lookups]
+        attributes = {**shared.attributes, **self._of_tables(), **filled_ids(fills)}
         placed = self._placed()
         prepare = writer.call(
             "prepare",

@@ -25,7 +25,6 @@ from typing import (
 
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, TensorRef
-from graph_opt.ops.optimizers import optimizer_specs
 from graph_opt.passes.fusion.candidates import Candidate, Member, candidate_of, slices_member
 from graph_opt.rules.gradients.allgather import SentSlices, sent_slices
 from graph_opt.rules.gradients.collectives import dense_collective
@@ -66,12 +65,14 @@ class ExchangeableTable:
       lookups: What reads its rows.
       parts: What its update takes.
       readers: Nodes that read the variable for these lookups.
+      zeros_move: Whether a gradient of zero moves a row, or its slots.
     """
 
     table: Table
     lookups: Tuple[Candidate, ...]
     parts: Tuple[SentPart, ...]
     readers: FrozenSet[str]
+    zeros_move: bool
 
 
 def require_exchangeable(
@@ -96,7 +97,10 @@ def require_exchangeable(
             found[str(lookup.output)] = _gathers(view, lookup, table)
     parts = tuple(_each_once(table, _parts(view, table, update, found)))
     candidates = tuple(one for several in found.values() for one in several)
-    return ExchangeableTable(table, candidates, parts, frozenset(_readers(view, candidates)))
+    readers = frozenset(_readers(view, candidates))
+    # One that moves every row in each step does so without a gradient, too.
+    zeros_move = not update.moves_every_row and update.optimizer not in _STILL
+    return ExchangeableTable(table, candidates, parts, readers, zeros_move)
 
 
 def _candidates(view: GraphView, lookup: Lookup, table: Table) -> List[Candidate]:
@@ -144,8 +148,12 @@ def _bare(view: GraphView, name: str) -> Candidate:
 def _parts(
     view: GraphView, table: Table, update: SparseUpdate, found: Dict[str, List[Candidate]]
 ) -> List[SentPart]:
-    candidates = [one for several in found.values() for one in several]
-    known = _known_gradients(candidates, update)
+    known = {
+        gradient.slices[0]: Member(candidate, gradient)
+        for several in found.values()
+        for candidate in several
+        for gradient in candidate.gradients
+    }
     return [_sent_part(view, table, update, slices, known) for slices in update.parts]
 
 
@@ -164,18 +172,6 @@ def _has_own_gradient(candidate: Candidate, taken: AbstractSet[RowGradient]) -> 
     if candidate.backward_refusal is not None:
         return True
     return any(gradient not in taken for gradient in candidate.gradients)
-
-
-def _known_gradients(candidates: Sequence[Candidate], update: SparseUpdate) -> Dict[Slices, Member]:
-    """Gradients that may travel as those of the lookup's result, by their slices."""
-    still = update.optimizer in _STILL or optimizer_specs()[update.optimizer].moves_every_row
-    known: Dict[Slices, Member] = {}
-    for candidate in candidates:
-        # For a bag without ids TensorFlow gives row 0 a gradient of zero, which may move the row.
-        fills = candidate.inputs.safe and candidate.inputs.default_id < 0
-        for gradient in candidate.gradients if still or not fills else ():
-            known[gradient.slices[0]] = Member(candidate, gradient)
-    return known
 
 
 def _sent_part(

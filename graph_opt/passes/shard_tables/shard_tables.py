@@ -20,8 +20,8 @@ from typing import List, Optional, Tuple
 
 from graph_opt.config.options import Ranks, SessionOptions, ShardTablesOptions
 from graph_opt.graph.refusal import Refusal
+from graph_opt.passes.conditional_collectives import fold_conditionals
 from graph_opt.passes.pass_state import PassState
-from graph_opt.passes.shard_tables.conditionals import fold_conditionals
 from graph_opt.passes.shard_tables.exchange_groups import TableRefusal
 from graph_opt.passes.shard_tables.exchange_lookups import exchange_lookups
 from graph_opt.passes.shard_tables.messages import (

@@ -48,14 +48,18 @@ _NOT_COMPILED = (
 
 
 def with_ranks(options: SessionOptions) -> SessionOptions:
-    """The options with the ranks of this process, if tables are to be sharded across them."""
-    if options.shard_tables is None or options.ranks is not None:
-        return options
-    transport = _transport()
-    if transport is None:
+    """The options with the ranks of this process, if Horovod connects it with others."""
+    if options.ranks is not None:
         return options
     elastic = os.environ.get(_ELASTIC, "0") != "0"
-    ranks = Ranks(transport.rank, transport.size, transport.group_name, elastic)
+    transport = transport_if_chosen() if options.shard_tables is None else _transport()
+    horovod = _running_horovod()
+    if transport is not None:
+        ranks = Ranks(transport.rank, transport.size, transport.group_name, elastic)
+    elif horovod is not None:
+        ranks = Ranks(horovod.rank(), horovod.size(), "", elastic)
+    else:
+        return options
     return dataclasses.replace(options, ranks=ranks)
 
 
@@ -165,12 +169,15 @@ def sharded_values(graph: Any) -> Mapping[str, str]:
 def _transport() -> Optional[Transport]:
     """How the ranks of this process reach each other; None if there is no Horovod that runs."""
     chosen = transport_if_chosen()
-    if chosen is not None:
+    if chosen is not None or _running_horovod() is None:
         return chosen
-    horovod = sys.modules.get(_HOROVOD)
-    if horovod is None or not horovod.is_initialized():
-        return None
     return reach_ranks(HOROVOD)
+
+
+def _running_horovod() -> Optional[Any]:
+    """The module `horovod.tensorflow`, if the script has initialized it."""
+    horovod = sys.modules.get(_HOROVOD)
+    return horovod if horovod is not None and horovod.is_initialized() else None
 
 
 def _variables(graph: Any) -> Iterator[Any]:

@@ -101,6 +101,7 @@ class ExchangeCombineWeightsGradKernel : public ReceiverKernel {
       OP_REQUIRES_OK(ctx, ctx->allocate_output(output, weights[output].shape(), &gradient));
       WeightGradient lookup;
       lookup.bags = pooled[i].bags;
+      lookup.bags.filled_id = -1;  // no weight was given for it
       lookup.table = table;
       lookup.gradients = pooled[i].gradients;
       lookup.stride = pooled[i].stride;

@@ -52,8 +52,9 @@ combiners: [L]. sum, mean or sqrtn; or mean_or_nan or sqrtn_or_nan, of weighted 
 layouts: [L]. sparse, ragged or dense.
 weighted: [L].
 default_ids: [L]. The row that an empty bag gives, or -1: zeros.
-filled_ids: Empty, or [L], of gradients and updates: the row that an empty bag gives a gradient of
-  zero, as tf.nn.safe_embedding_lookup_sparse does, or -1: none.
+filled_ids: Empty, or [L], of gradients and updates, and of the ops that ask ranks for the rows of
+  these: the row that an empty bag gives a gradient of zero, as tf.nn.safe_embedding_lookup_sparse
+  does, or -1: none.
 partition_strategies: Empty, or [T]: how ids are spread over the shards of each table, as in
   tf.nn.embedding_lookup; empty: mod. key and key1000: of dynamic tables, whose ids are keys: the
   shard is key mod shards, or key mod 1000 mod shards, with non-negative remainders; only in ops of

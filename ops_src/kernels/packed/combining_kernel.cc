@@ -79,7 +79,6 @@ Status CombiningKernel::NumberRows(OpKernelContext* ctx, const GroupInputs& inpu
   int64_t num_lookups = 0;
   for (int i = 0; i < attrs_.num_lookups(); ++i) {
     bags->push_back(inputs.bags(i));
-    bags->back().filled_id = -1;  // its row is not asked for
     if (IsPooled(shards, attrs_.lookup_tables[i])) continue;
     num_ids += inputs.bags(i).num_ids;
     ++num_lookups;
@@ -97,6 +96,7 @@ Status CombiningKernel::NumberRows(OpKernelContext* ctx, const GroupInputs& inpu
     numbered.ids = numbers;
     numbered.wide_ids = false;
     numbered.default_id = numbered.default_id < 0 ? -1 : *defaults;
+    numbered.filled_id = numbered.filled_id < 0 ? -1 : *defaults;
     numbers += numbered.num_ids;
     ++defaults;
   }
@@ -145,7 +145,10 @@ Status CombiningKernel::NumberedLookups(OpKernelContext* ctx, const GroupInputs&
   const std::vector<DataType> dtypes(attrs_.num_tables(), dtype_);
   TF_RETURN_IF_ERROR(AllocatePooled(ctx, attrs_, inputs, widths_, dtypes, lookups, first_read));
   TF_RETURN_IF_ERROR(NumberRows(ctx, inputs, shards, &bags));
-  for (size_t i = 0; i < lookups->size(); ++i) (*lookups)[i].bags = bags[i];
+  for (size_t i = 0; i < lookups->size(); ++i) {
+    (*lookups)[i].bags = bags[i];
+    (*lookups)[i].bags.filled_id = -1;  // of gradients only
+  }
   return Status();
 }
 

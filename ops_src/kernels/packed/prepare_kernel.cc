@@ -48,7 +48,6 @@ class GroupPrepareKernel : public SendingKernel {
     std::vector<PooledGradient> lookups(attrs_.num_lookups());
     for (int i = 0; i < attrs_.num_lookups(); ++i) {
       lookups[i].bags = inputs.bags(i);
-      lookups[i].bags.filled_id = -1;  // of gradients only
       lookups[i].table = attrs_.lookup_tables[i];
     }
     DeviceThreads threads(ctx);

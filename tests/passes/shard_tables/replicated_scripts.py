@@ -15,10 +15,10 @@ from graph_opt.config.options import SessionOptions, session_options
 from graph_opt.graph.rewrite import apply_to_graph_def
 from graph_opt.graph.view import GraphView
 from graph_opt.ops.library import load_library
+from graph_opt.passes.conditional_collectives import fold_conditionals
 from graph_opt.passes.fusion.deferred import DeferredVariables
 from graph_opt.passes.fusion.fuse_group_embedding import fuse_group_embedding
 from graph_opt.passes.pass_state import PassState
-from graph_opt.passes.shard_tables.conditionals import fold_conditionals
 from graph_opt.passes.shard_tables.exchange_lookups import exchange_lookups
 from graph_opt.passes.shard_tables.messages import InProcessMessages
 from graph_opt.passes.shard_tables.sharded_table import ShardedTable

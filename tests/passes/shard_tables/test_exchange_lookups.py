@@ -105,6 +105,7 @@ CASES = [
     (in_conditionals, False, "adagrad"),
     (clipped, True, "momentum"),
     (each, False, "momentum"),
+    (each, True, "ftrl"),
 ]
 
 
@@ -119,6 +120,20 @@ def test_sharded_tables_train_as_whole_ones(
     assert state is not None
     found = find_lookups(state.view).lookups
     assert {one.api for one in found} == {EXCHANGED_LOOKUP}
+
+
+@pytest.mark.parametrize("optimizer", ["adagrad", "adam", "momentum", "ftrl"])
+def test_safe_lookups_travel_as_bags_and_ask_for_the_row_that_fills_them(optimizer: str) -> None:
+    of = model(optimizer, each, True, ranks=2)
+    transport = InProcessGroup(2).transport(0)
+    state, _ = divided_state(of, TABLES, transport, session_options(None))
+    found = {}
+    for name in state.view.of_op("GroupEmbeddingPrepare"):
+        attributes = state.view.nodes[name].attr
+        filled = attributes["filled_ids"].list.i or [-1] * len(attributes["combiners"].list.s)
+        found.update(zip(attributes["combiners"].list.s, filled))
+    row = 0 if optimizer in ("momentum", "ftrl") else -1  # which a gradient of zero moves
+    assert found == {b"mean": row, b"sqrtn": row, b"sum": -1}
 
 
 def test_their_updates_are_fused_and_deferred() -> None:

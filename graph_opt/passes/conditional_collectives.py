@@ -4,6 +4,11 @@
     If(several, gradient) with HorovodAllgather in its branch      with functions
 
 Unless Horovod is elastic, `several` is a constant: there are several ranks.
+
+Ranks meet under the names of collectives. TensorFlow names the nodes of functions anew for each set
+of fetches (`cond/then/_12/HorovodAllreduce`), so that ranks that fetch different things, such as
+summaries on rank 0 alone, would wait for each other for ever. Taken out of functions, collectives
+have names of their own.
 """
 
 from __future__ import annotations
@@ -12,18 +17,31 @@ from typing import Any, Iterator, List, Set, Tuple
 
 from graph_opt.compat.function_bodies import function_body
 from graph_opt.graph.edits import Edits
-from graph_opt.graph.rewrite import Rewrite
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.passes.dead_nodes import dead_nodes
 from graph_opt.passes.node_writer import free_scope
 from graph_opt.passes.pass_state import PassState
+from graph_opt.reporting.tables import counted
 from graph_opt.rules.gradients.allgather import GATHERS
-from graph_opt.rules.op_names import SWITCHES
+from graph_opt.rules.op_names import SWITCHES, is_collective
 
 _SCOPE = "several_ranks"
 _IFS = ("If", "StatelessIf")
+_CHANGE = "{} around messages to other ranks folded: they meet whatever each of them fetches"
 # Scales, casts and identities between a collective and the end of its branch.
 _LONGEST_BRANCH = 6
+
+
+def fold_functions(state: PassState) -> PassState:
+    """Takes all collectives out of functions that are called in each step.
+
+    Returns:
+      The same state if there are none.
+    """
+    fold = _Fold(state.view)
+    for name in state.view.of_op(*_IFS):
+        fold.conditional(name)
+    return fold.folded(state, _CHANGE.format(counted(len(fold.replaced), "conditional")))
 
 
 def fold_conditionals(state: PassState) -> PassState:
@@ -37,8 +55,7 @@ def fold_conditionals(state: PassState) -> PassState:
         fold.gather(name)
     for name in state.view.of_op(*_IFS):
         fold.conditional(name)
-    folded = state.rewritten(fold.rewrite())
-    return folded.without(dead_nodes(folded.view, fold.replaced))
+    return fold.folded(state)
 
 
 class _Fold:
@@ -52,10 +69,17 @@ class _Fold:
         self._edits = Edits(view)
         self.replaced: Set[str] = set()
 
-    def rewrite(self) -> Rewrite:
-        """The rewrite; empty if nothing is taken out."""
+    def folded(self, state: PassState, *changes: str) -> PassState:
+        """The state without what was taken out, and with these lines for its report.
+
+        Returns:
+          The same state if nothing was.
+        """
+        if not self.replaced:
+            return state
         self._edits.apply_to_new(self._nodes)
-        return self._edits.rewrite(self._nodes)
+        rewritten = state.rewritten(self._edits.rewrite(self._nodes)).reporting(*changes)
+        return rewritten.without(dead_nodes(rewritten.view, self.replaced))
 
     def gather(self, name: str) -> None:
         """Takes a collective out of its Switches and Merges."""
@@ -76,11 +100,11 @@ class _Fold:
         condition, *arguments = view.inputs(name)
         if function is None or not self._is_true(condition):
             return
-        if not any(node.op in GATHERS for node in function.node_def):
+        if not any(is_collective(node.op) for node in function.node_def):
             return
         scope = "{}/{}".format(self._scope, name)
         body = function_body(function, [tensor.input_name for tensor in arguments], scope)
-        if body is None:
+        if body is None or body.controls:
             return
         for node in body.nodes:
             node.device = node.device or view.device(name)
