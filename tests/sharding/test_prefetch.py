@@ -14,6 +14,7 @@ from graph_opt.sharding.in_process import InProcessTransport, run_ranks
 from graph_opt.sok.communication import communicating_through
 from tests.horovod_processes import NEEDS_HOROVOD, check_all_done
 from tests.quick_cases import slow_but
+from tests.release_features import needs_estimators
 from tests.session.small_model import report_on
 from tests.sharding.prefetched_ranks import (
     BATCH,
@@ -171,6 +172,7 @@ def test_each_input_has_a_stage_and_tables_of_any_type_an_exchange() -> None:
     assert run_ranks(2, lambda rank: of_two_inputs(rank, prefetching(2), 6, 5), 30) == stock
 
 
+@needs_estimators
 @pytest.mark.slow
 @NEEDS_HOROVOD
 def test_estimators_of_two_ranks_of_horovod(tmp_path: Path) -> None:
