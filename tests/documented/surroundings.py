@@ -278,6 +278,9 @@ def sharding(names: Names) -> Around:
     yield ""
     names.update(dataset=tf.data.Dataset.range(8))
     yield ""
+    names.update(labels=tf.ones([50]))
+    yield ""
+    assert names["all_examples"].shape == ()
     with tf.Graph().as_default():
         names.update(keys=bags(tf.range(26 * 8, dtype=tf.int64)), loss_of=loss_of)
         yield ""

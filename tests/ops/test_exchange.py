@@ -221,7 +221,8 @@ def test_empty_bags_give_the_row_that_fills_them_a_gradient_of_zero(
 ) -> None:
     prepare = functools.partial(exchange_prepare, pool_on_owner=pool_on_owner)
     monkeypatch.setattr(exchange, "exchange_prepare", prepare)
-    empty, full = [([], [1.0])], [([3, 2], [1.0] * 2)]
+    empty: List[Tuple[List[int], List[float]]] = [([], [1.0])]
+    full = [([3, 2], [1.0] * 2)]
     case = ExchangeCase(
         2,
         [TableCase(np.ones([9, 3], np.float32), where) for where in ("mod", 1, "div", 0)],

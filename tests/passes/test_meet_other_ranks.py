@@ -69,7 +69,7 @@ def waits_of(passed: Passed, message: str) -> List[str]:
     found = [
         name
         for name in view.of_op(MESSAGE)
-        if tf.compat.as_str(view.attribute(name, "message").s) == message
+        if tf.compat.as_str(view.nodes[name].attr["message"].s) == message
     ]
     assert len(found) == 1
     return [view.op(name) for name in view.controls(found[0])]

@@ -127,7 +127,7 @@ def test_safe_lookups_travel_as_bags_and_ask_for_the_row_that_fills_them(optimiz
     of = model(optimizer, each, True, ranks=2)
     transport = InProcessGroup(2).transport(0)
     state, _ = divided_state(of, TABLES, transport, session_options(None))
-    found = {}
+    found: Dict[bytes, int] = {}
     for name in state.view.of_op("GroupEmbeddingPrepare"):
         attributes = state.view.nodes[name].attr
         filled = attributes["filled_ids"].list.i or [-1] * len(attributes["combiners"].list.s)
