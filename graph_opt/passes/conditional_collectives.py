@@ -39,8 +39,7 @@ def fold_functions(state: PassState) -> PassState:
       The same state if there are none.
     """
     fold = _Fold(state.view)
-    for name in state.view.of_op(*_IFS):
-        fold.conditional(name)
+    fold.functions()
     return fold.folded(state, _CHANGE.format(counted(len(fold.replaced), "conditional")))
 
 
@@ -53,8 +52,7 @@ def fold_conditionals(state: PassState) -> PassState:
     fold = _Fold(state.view)
     for name in state.view.of_op(*GATHERS):
         fold.gather(name)
-    for name in state.view.of_op(*_IFS):
-        fold.conditional(name)
+    fold.functions()
     return fold.folded(state)
 
 
@@ -92,7 +90,12 @@ class _Fold:
         for result, taken in self._ends(name):
             self._redirect(result, taken)
 
-    def conditional(self, name: str) -> None:
+    def functions(self) -> None:
+        """Takes collectives out of the functions that conditionals call."""
+        for name in self._view.of_op(*_IFS):
+            self._conditional(name)
+
+    def _conditional(self, name: str) -> None:
         """Puts the nodes of a taken branch in the place of its call."""
         view = self._view
         branch = view.attribute(name, "then_branch")

@@ -10,6 +10,7 @@ from tools.bench.deeprec.modes import BOTH as ASYNC_AND_SMART
 from tools.bench.deeprec.modes import SMART
 from tools.bench.pages import head, row
 from tools.bench.records import Outcome, Record
+from tools.bench.training.chart_style import WORKLOADS
 from tools.bench.training.sessions import (
     BOTH,
     DEFERRED,
@@ -20,7 +21,6 @@ from tools.bench.training.sessions import (
 )
 
 HEAD = head("where the time goes | set | compared with | times as fast | figures")
-_MODELS = {"wide": "wide", "dlrm": "DLRM"}
 _STOCK, _AWAY = "TensorFlow alone", {1.0, 3.0}
 _SCRIPTS = {CSV: "without tables", CSV_LOOKUPS: "with tables"}
 _TUNED = dict.fromkeys(("source_bound", "main_bound", "bursts", "server"), "four trainings")
@@ -63,7 +63,7 @@ GAINS = (
         _STOCK,
         "train",
         [("ratio_to_stock", FUSED)],
-        _MODELS,
+        WORKLOADS,
     ),
     Gain(
         "lookups that the step waits for",
@@ -71,7 +71,7 @@ GAINS = (
         _STOCK,
         "train",
         [("ratio_to_stock", BOTH)],
-        _MODELS,
+        WORKLOADS,
     ),
     Gain(
         "round trips for dense weights, 1 to 3 ms each way",
@@ -79,7 +79,7 @@ GAINS = (
         _STOCK,
         "cluster",
         [("ratio_to_stock", RETURNED)],
-        _MODELS,
+        WORKLOADS,
         {"delay_ms": _AWAY},
     ),
     Gain(
@@ -88,7 +88,7 @@ GAINS = (
         _STOCK,
         "cluster",
         [("ratio_to_stock", PIPELINED)],
-        _MODELS,
+        WORKLOADS,
         {"delay_ms": _AWAY},
     ),
     Gain(
@@ -113,7 +113,7 @@ GAINS = (
         "Horovod alone",
         "collectives",
         [("ratio_to_horovod", SHARDED)],
-        _MODELS,
+        WORKLOADS,
     ),
     Gain(
         "the same",
@@ -121,7 +121,7 @@ GAINS = (
         "Horovod alone",
         "collectives",
         [("ratio_to_horovod", BOTH)],
-        _MODELS,
+        WORKLOADS,
     ),
     Gain(
         "lookups, and no row may miss an update",
@@ -129,7 +129,7 @@ GAINS = (
         "fused alone",
         "exact",
         [("ratio_to_fused", EXACT)],
-        _MODELS,
+        WORKLOADS,
     ),
     Gain(
         "threads and room that you would have to find",

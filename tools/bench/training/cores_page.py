@@ -6,17 +6,17 @@ from typing import List, Sequence
 
 from tools.bench.pages import gain, head, row, words
 from tools.bench.records import Outcome, Record
+from tools.bench.training.chart_style import WORKLOADS
 from tools.bench.training.sessions import BOTH, STOCK
 
 HEAD = head("model | cores | TensorFlow alone | graph_opt | times as fast")
-_MODELS = {"wide": "wide", "dlrm": "DLRM"}
 
 
 def rows(outcome: Outcome) -> List[str]:
     """A row for each model and number of cores, in the order they were computed."""
     return [
         row(
-            _MODELS[each.workload],
+            WORKLOADS[each.workload],
             each.params["cores"],
             *_rates(outcome, each, (STOCK, BOTH)),
             gain(each),

@@ -103,12 +103,9 @@ def compute_alone(main: Half, session: tf.Session) -> Half:
     names = {operation.name for operation in _run_by(main) if not _on_server(operation)}
     kept = [node for node in graph_def.node if node.name in names]
     for node in kept:
-        copied = here.node.add()
-        copied.CopyFrom(node)
-        copied.device = ""
-        copied.attr.pop("_class", None)
         inputs = [remembered.get(name, name) for name in node.input]
-        copied.input[:] = [name for name in inputs if not name.startswith("^") or name[1:] in names]
+        inputs = [name for name in inputs if not name.startswith("^") or name[1:] in names]
+        _add_on_worker(here, node, inputs)
     return Half(_imported(here), [tensor.name for tensor in sent], [])
 
 
@@ -129,12 +126,18 @@ def products_alone(main: Half, session: tf.Session) -> Half:
         remembered[operand.name] = f"operand_{index}"
         graph_def.node.extend(_remembered(f"operand_{index}", value, ""))
     for product in products:
-        copied = graph_def.node.add()
-        copied.CopyFrom(product.node_def)
-        copied.device = ""
-        copied.attr.pop("_class", None)
-        copied.input[:] = [remembered[operand.name] for operand in product.inputs]
+        inputs = [remembered[operand.name] for operand in product.inputs]
+        _add_on_worker(graph_def, product.node_def, inputs)
     return Half(_imported(graph_def), [product.name for product in products], [])
+
+
+def _add_on_worker(graph_def: Any, node: Any, inputs: Sequence[str]) -> None:
+    """Adds a copy of a node that runs here and reads these."""
+    copied = graph_def.node.add()
+    copied.CopyFrom(node)
+    copied.device = ""
+    copied.attr.pop("_class", None)
+    copied.input[:] = inputs
 
 
 def _crossing(main: Half) -> Tuple[List[tf.Tensor], List[tf.Tensor]]:
