@@ -159,7 +159,9 @@ def test_metrics_and_close_see_the_threads_of_the_session() -> None:
     session = graph_opt.Session(config=async_config())
     initialize(session, model)
     session.run(model.loss)
-    assert buffer_metrics(session)["async_embedding"]["steps"] >= 1
+    metrics = buffer_metrics(session)["async_embedding"]
+    # A thread counts its step after main may have taken the batch.
+    assert metrics["put_count"] >= 1 and metrics["steps"] >= 0 and metrics["threads"] >= 1
     session.close()
     assert prefetch_threads() == []
     session.close()
