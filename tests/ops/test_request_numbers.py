@@ -10,7 +10,7 @@ import pytest
 
 import graph_opt
 from graph_opt.compat import tf
-from graph_opt.ops.library import LIBRARY_PATH
+from graph_opt.ops.library import LIBRARY_PATH, register_ops
 from graph_opt.ops.request_numbers import number_requests
 from tests.session.parameter_servers import free_addresses, parameter_servers
 
@@ -21,6 +21,7 @@ STEPS = 200000
 
 def numbers(count: int) -> List[int]:
     """What the masters of this process number their next requests by."""
+    register_ops()
     draw = ctypes.CDLL(LIBRARY_PATH).graph_opt_request_number
     draw.restype = ctypes.c_int64
     return [draw() for _ in range(count)]
