@@ -15,6 +15,7 @@ from graph_opt.config.messages import ConfigProto
 from graph_opt.config.options import session_options
 from graph_opt.graph.rewrite import apply_to_graph_def
 from graph_opt.passes.optimize import Planned, plan
+from tests.example_share import example_share
 
 SPARSE = [("s{}".format(i), dtype) for i, dtype in enumerate([tf.int64, tf.float32, tf.string] * 2)]
 DENSE: List[Tuple[str, Any, List[int], Optional[List[Any]]]] = [
@@ -116,6 +117,7 @@ def _usual(draw: Any) -> bytes:
     return example(draw(st.permutations(features)))
 
 
+@example_share(0.4)
 @given(st.lists(_usual(), max_size=12))
 def test_usual_examples(rows: List[bytes]) -> None:
     stock, ours = parsed_by_both(np.array(rows, object))
@@ -123,6 +125,7 @@ def test_usual_examples(rows: List[bytes]) -> None:
     assert not isinstance(stock, tuple)
 
 
+@example_share(0.4)
 @given(st.lists(st.one_of(_usual(), st.binary(max_size=40)), min_size=1, max_size=4), st.data())
 def test_whatever_bytes(rows: List[bytes], data: Any) -> None:
     cut = [row[: data.draw(st.integers(0, len(row)))] for row in rows]

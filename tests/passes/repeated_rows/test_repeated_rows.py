@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graph_opt.compat import tf
+from tests.example_share import example_share
 from tests.passes.repeated_rows.once import (
     ROWS,
     WIDTH,
@@ -164,6 +165,7 @@ def random_graph(steps: List[Tuple[int, int, int]], user: Any, other: Any, item:
 
 
 @pytest.mark.fuzz("repeated")
+@example_share(0.3)
 @given(steps=_STEPS, rows=st.integers(1, 5), seed=st.integers(0, 99))
 def test_random_graphs_predict_the_same(
     steps: List[Tuple[int, int, int]], rows: int, seed: int
