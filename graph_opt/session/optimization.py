@@ -11,6 +11,7 @@ from typing import AbstractSet, Any, Iterable, Iterator, Optional
 from graph_opt.compat import tf
 from graph_opt.compat.buffer_owners import name_buffers_after_graph
 from graph_opt.compat.live_graph import planned
+from graph_opt.compat.unmerged_nodes import keep_apart
 from graph_opt.compat.variable_ops import TRAINS, UPDATES, VariableUse, is_use, use_of
 from graph_opt.config.options import (
     GroupEmbeddingOptions,
@@ -21,6 +22,7 @@ from graph_opt.config.options import (
 from graph_opt.embedding.marked_tables import marked_tables
 from graph_opt.reporting.report import Report
 from graph_opt.reporting.warnings_given import warn_once
+from graph_opt.rules.op_names import is_collective
 from graph_opt.runtime.stages import stages_of
 from graph_opt.session.graph_records import is_settled, was_rewritten_differently, was_stopped
 from graph_opt.session.live import OptimizationRequest, optimize_live_graph
@@ -65,7 +67,7 @@ def optimize_before_first_run(
     """
     with planned(graph):
         _optimize(graph, config, target, fetched, prefetches_inference=True)
-        name_buffers_after_graph(graph)
+        _tell_nodes_apart(graph)
 
 
 def optimize_training_graph(
@@ -88,7 +90,13 @@ def optimize_training_graph(
     """
     with planned(graph):
         _optimize(graph, config, target, fetched, prefetches_inference=False)
-        name_buffers_after_graph(graph)
+        _tell_nodes_apart(graph)
+
+
+def _tell_nodes_apart(graph: Any) -> None:
+    name_buffers_after_graph(graph)
+    # If ranks kept different ones of two equal messages, each would wait for the other's for ever.
+    keep_apart(operation for operation in graph.get_operations() if is_collective(operation.type))
 
 
 def is_training_graph(graph: Any) -> bool:
