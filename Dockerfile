@@ -2,10 +2,12 @@
 #
 #   docker build -t graph-opt .
 #   docker build -t graph-opt --build-arg TF=2.21.0 --build-arg PYTHON=3.12 .
-#   docker run --rm --user "$(id -u):$(id -g)" --volume "$PWD:/work" graph-opt graph-opt run train.py
+#   docker run --rm --user "$(id -u):$(id -g)" --volume "$PWD:/work" graph-opt \
+#       graph-opt run train.py
 #
-# TF and PYTHON are those of a row of tools/setup/releases.txt. The second stage installs the wheel as
-# `make wheel-check` does: with the versions and hashes of constraints/, and without a compiler.
+# TF and PYTHON are those of a row of tools/setup/releases.txt. The second stage installs the
+# wheel as `make wheel-check` does: with the versions and hashes of constraints/, and without a
+# compiler.
 ARG PYTHON=3.11
 
 FROM python:${PYTHON}-slim-bookworm AS build

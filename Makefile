@@ -200,7 +200,7 @@ $(VENV)/.installed: $(VENV)/.created pyproject.toml setup.py $(PINS)
 	@$(PIP) install --no-deps --no-build-isolation -e .
 	@touch $@
 
-$(VENV)/.built: $(VENV)/.installed $(NATIVE_SOURCES)
+$(VENV)/.built: $(VENV)/.installed $(NATIVE_SOURCES) graph_opt/cli/release.py
 	@tools/setup/require_compiler.sh
 	@echo "==> graph_opt: compiling the ops"
 	@tools/setup/quietly.sh $(VENV)/setup.log $(RUN) setup.py build_ext --inplace

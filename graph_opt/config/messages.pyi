@@ -382,8 +382,9 @@ class GroupEmbeddingOptions(_Message):
     fuse_update: bool
     """Fuse the optimizers' updates as well. Default: true."""
     require_server_ops: bool
-    """Raise an error if a parameter server has not loaded graph_opt's ops. If off, TensorFlow's
-    ops look up that server's tables. Default: false."""
+    """Raise an error if a parameter server has not loaded graph_opt's ops, or has other ones,
+    as those of another release. If off, TensorFlow's ops look up that server's tables. Default:
+    false."""
     fuse_inference: bool
     """Fuse lookups in graphs that train nothing. Unset, monitored sessions do
     (`Estimator.evaluate`, `predict`) and plain sessions do not; `graph_opt.optimize_graph`

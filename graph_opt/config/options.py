@@ -118,8 +118,8 @@ class GroupEmbeddingOptions:
         the name of one of its variables. Empty: all lookups are.
       fuse_update: Replace the optimizers' updates, too.
       adam: One of `ADAMS`: what becomes of updates that move every row of a table, such as Adam's.
-      require_server_ops: Raise an error if a parameter server has not loaded graph_opt's ops. If
-        False, TensorFlow's ops look up the tables of such a server.
+      require_server_ops: Raise an error if a parameter server has not loaded these ops of
+        graph_opt. If False, TensorFlow's ops look up the tables of such a server.
       fuse_inference: Whether sessions also fuse the lookups of graphs that train nothing. None:
         monitored ones do, whose graphs are complete, such as those of `Estimator.evaluate`.
     """

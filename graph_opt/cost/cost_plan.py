@@ -7,7 +7,7 @@ from typing import Dict, List, Optional, Sequence, Set, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.cost.assumptions import Assumptions
-from graph_opt.cost.inlined_calls import inlined
+from graph_opt.cost.counted_graph import counted_graph
 from graph_opt.cost.memory import memory_by_device, variable_bytes
 from graph_opt.cost.planned_graph import PlannedGraph
 from graph_opt.cost.rows_read import table_of
@@ -50,7 +50,7 @@ def cost_plan(
 
 
 def _planned(planned: PlannedGraph, assumptions: Assumptions, rates: Optional[Rates]) -> CostPlan:
-    graph = inlined(planned.graph_def)
+    graph = counted_graph(planned.graph_def)
     view = graph.view
     if view.topological_order() is None:
         raise tf.errors.InvalidArgumentError(
@@ -58,14 +58,14 @@ def _planned(planned: PlannedGraph, assumptions: Assumptions, rates: Optional[Ra
         )
     search = find_lookups(view)
     lookups = search.lookups
-    step = find_step(view, planned.fetches, lookups, graph.bodies)
+    step = find_step(view, planned.fetches, lookups, graph.bodies.nodes.keys())
     counter = StepCounter(graph, lookups, assumptions)
     before = _with_copies(counter.cost(step.ends), view, planned.report)
     unknown = [*counter.unknown, *map(_not_reached, search.refusals)]
     notes = [*assumptions.notes, *counter.notes]
     after: Optional[StepCost] = None
     if planned.rewritten is not None:
-        last = inlined(planned.rewritten)
+        last = counted_graph(planned.rewritten)
         other = StepCounter(last, find_lookups(last.view).lookups, assumptions)
         ends = [TensorRef.parse(name).node for name in planned.rewritten_fetches]
         after = other.cost(ends or step.ends)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Callable, Dict, Optional, Sequence
 
 from graph_opt.cost.assumptions import IDS_PER_ROW
-from graph_opt.cost.inlined_calls import RETURNED
 from graph_opt.cost.packed_sizes import packed_length
 from graph_opt.cost.row_counts import batch, different_ids, number_of_ids
+from graph_opt.graph.inlined_calls import RETURNED
 from graph_opt.graph.view import TensorRef
 from graph_opt.rules.op_names import COUNTED_SEGMENT_REDUCTIONS, SEGMENT_REDUCTIONS, UNIQUES
 

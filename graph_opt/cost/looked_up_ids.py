@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Dict, Iterable, List, Sequence, Tuple
 
-from graph_opt.cost.inlined_calls import RETURNED
 from graph_opt.cost.stage_records import StageRecords
+from graph_opt.graph.inlined_calls import RETURNED
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.ops.stage_nodes import BUFFER_TAKE
 from graph_opt.rules.lookup import Lookup

@@ -8,7 +8,7 @@ from typing import Any, Dict, List, NamedTuple, Sequence, Set, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.cost.assumptions import NumberFor
-from graph_opt.cost.inlined_calls import inlined
+from graph_opt.cost.counted_graph import counted_graph
 from graph_opt.cost.record_files import records_of
 from graph_opt.graph.view import GraphView
 from graph_opt.report_page.feature_names import FeatureNames
@@ -96,7 +96,7 @@ def sampled_ids(graph_def: Any, path: str, batch: int) -> SampledIds:
 
 
 def _features_of_tables(graph_def: Any) -> Dict[str, List[str]]:
-    view = inlined(graph_def).view
+    view = counted_graph(graph_def).view
     names = FeatureNames(view)
     found: Dict[str, List[str]] = {}
     for lookup in find_lookups(view).lookups:

@@ -6,8 +6,8 @@ from typing import AbstractSet, Callable, Dict, Iterable, List, Sequence, Tuple
 
 from graph_opt.cost.assumptions import Assumptions
 from graph_opt.cost.collectives import is_collective, tensors_given
+from graph_opt.cost.counted_graph import CountedGraph
 from graph_opt.cost.folded import folded_nodes
-from graph_opt.cost.inlined_calls import InlinedView
 from graph_opt.cost.looked_up_ids import LookedUpIds
 from graph_opt.cost.rows_read import ROW_READERS, rows_read
 from graph_opt.cost.stage_records import StageRecords
@@ -44,7 +44,7 @@ class StepCounter:
     """
 
     def __init__(
-        self, graph: InlinedView, lookups: Sequence[Lookup], assumptions: Assumptions
+        self, graph: CountedGraph, lookups: Sequence[Lookup], assumptions: Assumptions
     ) -> None:
         view = graph.view
         records = StageRecords(view)

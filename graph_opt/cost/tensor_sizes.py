@@ -13,11 +13,11 @@ import numpy as np
 
 from graph_opt.compat.op_definitions import dtype_size, value_dtype
 from graph_opt.cost.assumptions import LENGTH, Assumptions
-from graph_opt.cost.inlined_calls import RETURNED
 from graph_opt.cost.length_rules import RULES, like_inputs
 from graph_opt.cost.looked_up_ids import LookedUpIds
 from graph_opt.cost.stage_records import StageRecords
 from graph_opt.cost.unknown import SizeUnknown
+from graph_opt.graph.inlined_calls import RETURNED
 from graph_opt.graph.view import GraphView, TensorRef
 
 _DEEPEST = 60

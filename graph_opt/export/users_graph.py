@@ -33,7 +33,7 @@ _OURS = (
     "ResourceIntegerLookup",
     "DynamicTable",
     "GroupDynamicRows",
-    "GraphOptLoaded",
+    "GraphOpt",
     "LogUpdatedRows",
     "UpdatedRowsPosition",
     "MeasureStaleness",

@@ -1,11 +1,11 @@
-"""A graph in which the bodies of functions stand where they are called.
+"""A graph in which the bodies of functions stand where they are called, to be counted or to run.
 
     x ─> StatefulPartitionedCall ─> y        x ─> call/gather ─> call/sum ─> y
 
 In a body that TensorFlow 2 has traced, results wait for all that the function runs, what merely
-reads included. In a graph they wait for what acts, such as an assignment or an assertion, so that
-what reads can be replaced. Calls that say so stay calls, and so do those inside loops and
-conditionals of TensorFlow 1, where a body without inputs would run in any case.
+reads included. In a graph that is to run they wait for what acts, such as an assignment or an
+assertion, so that what reads can be replaced. Calls that say so stay calls, and so do those inside
+loops and conditionals of TensorFlow 1, where a body without inputs would run in any case.
 
 The rules are those of TensorFlow's own executor (core/common_runtime/inline_function_utils.h), by
 which a session runs such calls anyway.
@@ -13,12 +13,11 @@ which a session runs such calls anyway.
 
 from __future__ import annotations
 
-from collections import deque
-from typing import AbstractSet, Any, Deque, Dict, FrozenSet, List, Optional, Tuple
+from typing import AbstractSet, Any, Dict, FrozenSet, List, Mapping, Optional
 
 from graph_opt.compat import tf
-from graph_opt.compat.function_bodies import FunctionBody, free_scope, function_body
-from graph_opt.compat.op_definitions import is_stateful
+from graph_opt.compat.function_bodies import function_body
+from graph_opt.compat.op_definitions import is_stateful, output_dtypes
 from graph_opt.compat.stateful_ops import (
     HANDLES,
     PLACEHOLDERS,
@@ -26,9 +25,13 @@ from graph_opt.compat.stateful_ops import (
     VARIABLES,
     called_functions,
 )
+from graph_opt.graph.called_bodies import Call, CalledBodies
 from graph_opt.graph.rewrite import OUTPUT_SHAPES
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.graph.walks import reach
+
+RETURNED = "IdentityN"
+"""What becomes of a call that returns several tensors: each output is the input in its place."""
 
 _CALLS = ("StatefulPartitionedCall", "PartitionedCall")
 _FRAMES = ("Switch", "RefSwitch", "Enter", "RefEnter")
@@ -36,6 +39,24 @@ _FRAMES = ("Switch", "RefSwitch", "Enter", "RefEnter")
 # another implementation on another device.
 _STAYS = ("_noinline", "_XlaMustCompile", "api_implements", "_implements")
 _HARMLESS = VARIABLES | HANDLES | PLACEHOLDERS | READS
+
+
+def with_bodies(graph_def: Any, bodies: CalledBodies) -> Any:
+    """A graph with its bodies; each call that has one is the place where its results come together.
+
+    Args:
+      graph_def: A GraphDef; not changed.
+      bodies: Those of its calls; not changed.
+    """
+    result = tf.GraphDef(versions=graph_def.versions, library=graph_def.library)
+    result.node.extend(graph_def.node)
+    result.node.extend(bodies.nodes.values())
+    signatures = {one.signature.name: one.signature for one in graph_def.library.function}
+    for node in result.node:
+        if node.name in bodies.results:
+            dtypes = _dtypes(node, signatures)
+            _return(node, bodies.results[node.name], dtypes, bodies.others[node.name])
+    return result
 
 
 def inline_calls(graph_def: Any, named: AbstractSet[str]) -> int:
@@ -54,142 +75,148 @@ def inline_calls(graph_def: Any, named: AbstractSet[str]) -> int:
     """
     if not graph_def.library.function:
         return 0
-    inlining = _Inlining(graph_def)
-    if not inlining.results:
+    view = GraphView(graph_def)
+    framed = view.descendants(view.of_op(*_FRAMES))
+
+    def replaced(node: Any, library: Mapping[str, Any]) -> Optional[Call]:
+        return None if node.name in framed else _replaced(node, library)
+
+    bodies = CalledBodies(graph_def, called=replaced, scope="{}")
+    if not bodies.results:
         return 0
-    nodes = inlining.without_passed_on(named)
+    _keep_order(view.nodes, bodies)
+    result = with_bodies(graph_def, bodies)
+    _wait_for_what_acts(result, bodies)
+    nodes = _without_passed_on(result, bodies, named)
     del graph_def.node[:]
     graph_def.node.extend(nodes)
     _keep_called(graph_def)
-    return len(inlining.results)
+    return len(bodies.results)
 
 
-class _Inlining:
-    """The nodes of a graph and of its bodies.
+def _replaced(node: Any, library: Mapping[str, Any]) -> Optional[Call]:
+    """The function whose body is to stand for a node; None if there is none."""
+    name = node.attr["f"].func.name if node.op in _CALLS else node.op
+    function = library.get(name)
+    if function is None:
+        return None
+    for attributes in (node.attr, function.attr):
+        if any(key in attributes and _is_set(attributes[key]) for key in _STAYS):
+            return None
+    values = [value for inner in function.node_def for value in inner.attr.values()]
+    given = _data(node)
+    if any(value.placeholder for value in values):
+        return None
+    if len(given) != len(function.signature.input_arg):
+        return None
+    return None if function_body(function, given, node.name) is None else Call((name,), 0)
 
-    Attributes:
-      results: For each call the tensors that it returns.
+
+def _is_set(value: Any) -> bool:
+    return bool(value.b or value.s)
+
+
+def _keep_order(nodes: Mapping[str, Any], bodies: CalledBodies) -> None:
+    """Has bodies wait for what their calls wait for, and results for all that the calls read."""
+    for name, node in bodies.nodes.items():
+        call = bodies.calls[name]
+        if is_stateful(node.op) or not _data(node):
+            waits = _waits(bodies.nodes.get(call, nodes.get(call)))
+            node.input.extend(text for text in waits if text not in node.input)
+    for call, others in bodies.others.items():
+        given = _data(bodies.nodes.get(call, nodes.get(call)))
+        others[:0] = [TensorRef.parse(text).node for text in given]
+
+
+def _wait_for_what_acts(graph_def: Any, bodies: CalledBodies) -> None:
+    """Has nodes of bodies wait for what acts, in place of what comes behind it or reads.
+
+    What acts itself waits as before: it may change what was to be read first.
     """
-
-    def __init__(self, graph_def: Any) -> None:
-        view = GraphView(graph_def)
-        self.results: Dict[str, List[str]] = {}
-        self._library = {one.signature.name: one for one in graph_def.library.function}
-        self._names = set(view.nodes)
-        self._framed = view.descendants(view.of_op(*_FRAMES))
-        self._nodes: Dict[str, Any] = {}
-        self._added: List[str] = []
-        self._add_all(graph_def)
-
-    def without_passed_on(self, named: AbstractSet[str]) -> List[Any]:
-        """The nodes, which read results where these are computed, and what nothing needs left out.
-
-        A call stays between them if something has to be done before its results are used.
-        """
-        self._wait_for_what_acts()
-        for node in self._nodes.values():
-            for slot, text in enumerate(node.input):
-                node.input[slot] = self._computed(text)
-        graph = tf.GraphDef()
-        graph.node.extend(self._nodes.values())
-        added = set(self._added)
-        own = [name for name in self._nodes if name not in added or name in named]
-        kept = GraphView(graph).ancestors(own)
-        return [node for name, node in self._nodes.items() if name in kept]
-
-    def _add_all(self, graph_def: Any) -> None:
-        waiting: Deque[Tuple[Any, Tuple[str, ...]]] = deque()
-        for node in graph_def.node:
-            waiting.append((node, ()))
-            while waiting:
-                waiting.extendleft(reversed(self._add(*waiting.popleft())))
-
-    def _add(self, node: Any, within: Tuple[str, ...]) -> List[Tuple[Any, Tuple[str, ...]]]:
-        """Adds a node, or what is returned of a call; returns the nodes of its body."""
-        copy = tf.NodeDef()
-        copy.CopyFrom(node)
-        function = None if node.name in self._framed else self._function(node, within)
-        body = None if function is None else self._body(node, function)
-        if function is None or body is None:
-            self._nodes[node.name] = copy
-            return []
-        _return(copy, function, body)
-        self.results[node.name] = body.results
-        self._nodes[node.name] = copy
-        self._added += [node.name, *(inner.name for inner in body.nodes)]
-        self._names.update(inner.name for inner in body.nodes)
-        waits = [text for text in node.input if text.startswith("^")]
-        for inner in body.nodes:
-            inner.device = inner.device or node.device
-            if is_stateful(inner.op) or not any(not text.startswith("^") for text in inner.input):
-                inner.input.extend(text for text in waits if text not in inner.input)
-        return [(inner, (*within, function.signature.name)) for inner in body.nodes]
-
-    def _function(self, node: Any, within: Tuple[str, ...]) -> Optional[Any]:
-        """The function whose body is to stand for a node; None if there is none."""
-        name = node.attr["f"].func.name if node.op in _CALLS else node.op
-        function = self._library.get(name)
-        if function is None or name in within:
-            return None
-        for attributes in (node.attr, function.attr):
-            if any(key in attributes and _is_set(attributes[key]) for key in _STAYS):
-                return None
-        values = [value for inner in function.node_def for value in inner.attr.values()]
-        return None if any(value.placeholder for value in values) else function
-
-    def _body(self, call: Any, function: Any) -> Optional[FunctionBody]:
-        given = [text for text in call.input if not text.startswith("^")]
-        if len(given) != len(function.signature.input_arg):
-            return None
-        return function_body(function, given, free_scope(call.name, function, self._names))
-
-    def _wait_for_what_acts(self) -> None:
-        """Has nodes of bodies wait for what acts, in place of what comes behind it or reads.
-
-        What acts itself waits as before: it may change what was to be read first.
-        """
-        graph = tf.GraphDef()
-        graph.node.extend(self._nodes.values())
-        acting = _acting_before(GraphView(graph))
-        for name in self._added:
-            node = self._nodes[name]
-            if node.op == "NoOp" or _acts(node):
-                continue
-            data = [text for text in node.input if not text.startswith("^")]
-            waits = [text[1:] for text in node.input if text.startswith("^")]
-            before = {each for source in waits for each in acting.get(source, ())}
-            before.difference_update(*(acting.get(TensorRef.parse(one).node, ()) for one in data))
-            node.input[:] = [*data, *("^" + each for each in sorted(before))]
-
-    def _computed(self, text: str) -> str:
-        """The tensor that one of a call is, unless it has to wait there."""
-        while not text.startswith("^"):
-            name, index = TensorRef.parse(text)
-            results = self.results.get(name, ())
-            if index >= len(results) or any(one[0] == "^" for one in self._nodes[name].input):
-                break
-            text = results[index]
-        return text
+    acting = _acting_before(GraphView(graph_def))
+    for node in graph_def.node:
+        if not _is_added(node.name, bodies) or node.op == "NoOp" or _acts(node):
+            continue
+        data = _data(node)
+        before = {each for text in _waits(node) for each in acting.get(text[1:], ())}
+        before.difference_update(*(acting.get(TensorRef.parse(one).node, ()) for one in data))
+        node.input[:] = [*data, *("^" + each for each in sorted(before))]
 
 
-def _return(call: Any, function: Any, body: FunctionBody) -> None:
-    """Makes a call the place where its results come together, behind all that it ran."""
-    waits = [text for text in call.input if text.startswith("^")]
-    waits += ["^" + TensorRef.parse(text).node for text in call.input if not text.startswith("^")]
-    waits += ["^" + name for name in body.controls]
-    shapes = call.attr[OUTPUT_SHAPES] if OUTPUT_SHAPES in call.attr else None
+def _without_passed_on(graph_def: Any, bodies: CalledBodies, named: AbstractSet[str]) -> List[Any]:
+    """The nodes, which read results where these are computed, and what nothing needs left out.
+
+    A call stays between them if something has to be done before its results are used.
+    """
+    results = {
+        node.name: bodies.results[node.name]
+        for node in graph_def.node
+        if node.name in bodies.results and not _waits(node)
+    }
+    for node in graph_def.node:
+        for slot, text in enumerate(node.input):
+            node.input[slot] = _computed(text, results)
+    own = [
+        node.name
+        for node in graph_def.node
+        if not _is_added(node.name, bodies) or node.name in named
+    ]
+    kept = GraphView(graph_def).ancestors(own)
+    return [node for node in graph_def.node if node.name in kept]
+
+
+def _is_added(name: str, bodies: CalledBodies) -> bool:
+    return name in bodies.nodes or name in bodies.results
+
+
+def _computed(text: str, results: Mapping[str, List[str]]) -> str:
+    """The tensor that one of a call is, unless it has to wait there."""
+    while not text.startswith("^"):
+        name, index = TensorRef.parse(text)
+        if index >= len(results.get(name, ())):
+            break
+        text = results[name][index]
+    return text
+
+
+def _return(call: Any, results: List[str], dtypes: Optional[List[int]], others: List[str]) -> None:
+    """Makes a call the place where its results come together, behind others.
+
+    One of unknown dtypes stays a call, and waits for its results.
+    """
+    waits = [*_waits(call), *("^" + name for name in others)]
+    if dtypes is None or 0 in dtypes or len(dtypes) != len(results):
+        waits += ["^" + TensorRef.parse(text).node for text in results]
+        call.input[:] = [*_data(call), *dict.fromkeys(waits)]
+        return
     kept = tf.NodeDef(name=call.name, device=call.device, op="NoOp")
-    dtypes = [result.type for result in function.signature.output_arg]
-    kept.input.extend([*body.results, *dict.fromkeys(waits)])
-    if dtypes:
-        kept.op = "IdentityN" if len(dtypes) > 1 else "Identity"
-        if len(dtypes) > 1:
-            kept.attr["T"].list.type.extend(dtypes)
-        else:
-            kept.attr["T"].type = dtypes[0]
-        if shapes is not None:
-            kept.attr[OUTPUT_SHAPES].CopyFrom(shapes)
+    kept.input.extend([*results, *dict.fromkeys(waits)])
+    if len(dtypes) == 1:
+        kept.op = "Identity"
+        kept.attr["T"].type = dtypes[0]
+    elif dtypes:
+        kept.op = RETURNED
+        kept.attr["T"].list.type.extend(dtypes)
+    if dtypes and OUTPUT_SHAPES in call.attr:
+        kept.attr[OUTPUT_SHAPES].CopyFrom(call.attr[OUTPUT_SHAPES])
     call.CopyFrom(kept)
+
+
+def _dtypes(call: Any, signatures: Mapping[str, Any]) -> Optional[List[int]]:
+    """Those of what a call returns; None if they are not known."""
+    if call.op in signatures:
+        return [result.type for result in signatures[call.op].output_arg]
+    if "Tout" in call.attr:
+        return list(call.attr["Tout"].list.type)
+    return output_dtypes(call)
+
+
+def _data(node: Any) -> List[str]:
+    return [text for text in node.input if not text.startswith("^")]
+
+
+def _waits(node: Any) -> List[str]:
+    return [text for text in node.input if text.startswith("^")]
 
 
 def _acting_before(view: GraphView) -> Dict[str, FrozenSet[str]]:
@@ -208,10 +235,6 @@ def _acting_before(view: GraphView) -> Dict[str, FrozenSet[str]]:
 def _acts(node: Any) -> bool:
     """Whether it matters that and when a node runs, beside what it computes."""
     return node.op not in _HARMLESS and is_stateful(node.op)
-
-
-def _is_set(value: Any) -> bool:
-    return bool(value.b or value.s)
 
 
 def _keep_called(graph_def: Any) -> None:

@@ -69,6 +69,7 @@ _NOT_DIFFERENTIABLE = (
     "DynamicTableEndEpoch",
     "DynamicTableMetrics",
     "GraphOptLoaded",
+    "GraphOptLibrary",
 )
 
 for _op_type, _differentiate in _DIFFERENTIABLE.items():

@@ -271,3 +271,14 @@ def ops_loaded(name: Optional[str] = None) -> tf.Tensor:
       name: Name of the node.
     """
     return load_library().graph_opt_loaded(name=name)
+
+
+def library_of_process(name: Optional[str] = None) -> List[tf.Tensor]:
+    """The release of the process's library of graph_opt's ops, and a hash of their definitions.
+
+    Fails with NotFoundError if placed in a process without the ops, or with an older library.
+
+    Args:
+      name: Name of the node.
+    """
+    return list(load_library().graph_opt_library(name=name))

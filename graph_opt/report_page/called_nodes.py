@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Sequence
+from typing import Any, Dict, List, Mapping, NamedTuple, Sequence, Tuple
 
+from graph_opt.graph.called_bodies import CalledBodies
 from graph_opt.report_page.changes import REWIRED
 from graph_opt.report_page.graph_columns import MOST_NODES, PageGraph
-from graph_opt.rules.called_bodies import CalledBodies
+from graph_opt.rules.lookups.functions import PASSES_ROWS_ON
+from graph_opt.rules.op_names import ROW_READERS
 
 _MOST_CALLED = 100_000
+_LONGEST_READ = 64
 
 
 class CalledNodes(NamedTuple):
@@ -66,3 +69,30 @@ def _with_bodies(graph: PageGraph, bodies: CalledBodies) -> PageGraph:
         if change != REWIRED:
             changes[name] = change
     return PageGraph(graph.label, {**graph.nodes, **bodies.nodes}, regions, changes)
+
+
+def row_readers(bodies: CalledBodies, graph: Mapping[str, Any]) -> Dict[Tuple[str, str], List[str]]:
+    """The nodes of bodies that read rows, by the node of the graph that calls them and table.
+
+    Args:
+      bodies: The bodies of the graph's calls.
+      graph: The graph's own NodeDefs by name.
+    """
+    nodes = {**graph, **bodies.nodes}
+    found: Dict[Tuple[str, str], List[str]] = {}
+    for name, caller in bodies.callers.items():
+        node = nodes[name]
+        if node.op in ROW_READERS and node.input:
+            found.setdefault((caller, _table_behind(node.input[0], nodes)), []).append(name)
+    return found
+
+
+def _table_behind(text: str, nodes: Mapping[str, Any]) -> str:
+    """The node that a tensor comes from, behind what merely passes it on."""
+    for _ in range(_LONGEST_READ):
+        name = text.partition(":")[0]
+        node = nodes.get(name)
+        if node is None or node.op not in PASSES_ROWS_ON or not node.input:
+            return name
+        text = node.input[0]
+    return ""

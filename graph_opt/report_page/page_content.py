@@ -12,7 +12,7 @@ from graph_opt.ops.stage_nodes import BUFFER_PUT, BUFFER_TAKE
 from graph_opt.ops.stage_spec import spec_of
 from graph_opt.passes.graph_reports import batch_placeholders, node_regions, with_region_counts
 from graph_opt.passes.io_stages import BATCH_SOURCES, stage_puts
-from graph_opt.report_page.called_nodes import with_called_nodes
+from graph_opt.report_page.called_nodes import row_readers, with_called_nodes
 from graph_opt.report_page.changes import compared, done_instead
 from graph_opt.report_page.graph_columns import Columns, PageGraph
 from graph_opt.report_page.lookup_rows import lookup_rows, table_rows
@@ -75,7 +75,7 @@ def _content(source: PageSource, view: GraphView, last: GraphView) -> Dict[str, 
     if report.regions:
         report = with_region_counts(report, graphs[-1].regions)
     done = {} if last is view else done_instead(view, last, report)
-    readers = called.bodies[0].row_readers(view.nodes)
+    readers = row_readers(called.bodies[0], view.nodes)
     lookups = lookup_rows(report, view, readers)
     return {
         "title": source.title,

@@ -2,25 +2,44 @@
 
 from __future__ import annotations
 
+import functools
 import queue
 import time
-from typing import FrozenSet, Iterable, Optional, Tuple
+from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Tuple, Union
 
 from graph_opt.compat import tf
 from graph_opt.compat.sessions import unwatched_sessions
 from graph_opt.ops.late_threads import start_thread
-from graph_opt.ops.packed_embedding import ops_loaded
+from graph_opt.ops.packed_embedding import library_of_process, ops_loaded
 
 PROBE_SECONDS = 60.0
 _PAUSE_SECONDS = 0.5
 
-_Answer = Tuple[str, Optional[Exception]]
+
+class Library(NamedTuple):
+    """The library of ops that a process has loaded.
+
+    Attributes:
+      release: Of graph_opt.
+      definitions: A hash of how its ops are defined: two libraries with the same one understand
+        each other.
+    """
+
+    release: str
+    definitions: str
 
 
-def tasks_without_ops(
+NO_LIBRARY = Library("", "")
+OLDER_LIBRARY = Library("an older release", "")
+"""One that does not tell its release."""
+
+_Answer = Tuple[str, Union[Library, Exception]]
+
+
+def differing_libraries(
     target: str, tasks: Iterable[str], timeout_seconds: float = PROBE_SECONDS
-) -> FrozenSet[str]:
-    """Returns the tasks whose process has not loaded graph_opt's ops.
+) -> Dict[str, Library]:
+    """Returns the tasks whose process has not loaded the ops that this one has.
 
     A tiny op runs on all of them concurrently, each in its own graph and session. A process loads
     the ops with `graph_opt.load_op_library()`.
@@ -31,15 +50,15 @@ def tasks_without_ops(
       timeout_seconds: How long to wait for all of them together.
 
     Returns:
-      Those of `tasks` that replied that they do not know the op.
+      What those of `tasks` have in their place: `NO_LIBRARY`, or one with other ops.
 
     Raises:
       tf.errors.UnavailableError: A task did not answer in time; the message names it.
       tf.errors.OpError: A task answered with another error.
 
     Example:
-      >>> tasks_without_ops(server.target, ["/job:ps/replica:0/task:0"])
-      frozenset()
+      >>> differing_libraries(server.target, ["/job:ps/replica:0/task:0"])
+      {}
     """
     pending = sorted(set(tasks))
     answers: queue.Queue = queue.Queue()
@@ -48,17 +67,24 @@ def tasks_without_ops(
         # thread ends when the server comes up, or with the process.
         start_thread(_probe, (target, task, timeout_seconds, answers), "graph_opt_probe")
     deadline = time.monotonic() + timeout_seconds
-    missing = set()
+    found: Dict[str, Library] = {}
     while pending:
-        task, error = _next_answer(answers, deadline, pending[0], timeout_seconds)
+        task, answer = _next_answer(answers, deadline, pending[0], timeout_seconds)
         pending.remove(task)
-        if isinstance(error, tf.errors.NotFoundError):
-            missing.add(task)
-        elif isinstance(error, tf.errors.DeadlineExceededError):
-            raise _unavailable(task, timeout_seconds) from error
-        elif error is not None:
-            raise error
-    return frozenset(missing)
+        if isinstance(answer, tf.errors.DeadlineExceededError):
+            raise _unavailable(task, timeout_seconds) from answer
+        if isinstance(answer, Exception):
+            raise answer
+        if answer.definitions != own_library().definitions:
+            found[task] = answer
+    return {task: found[task] for task in sorted(found)}
+
+
+@functools.lru_cache(maxsize=None)
+def own_library() -> Library:
+    """The library of this process."""
+    config = tf.ConfigProto(device_count={"GPU": 0})
+    return _library(_run_on("", "", config, library_of_process))
 
 
 def _next_answer(
@@ -81,34 +107,51 @@ def _unavailable(task: str, timeout_seconds: float) -> tf.errors.UnavailableErro
 
 def _probe(target: str, task: str, timeout_seconds: float, answers: queue.Queue) -> None:
     deadline = time.monotonic() + timeout_seconds
-    error: Optional[Exception] = None
     try:
-        while not _has_answered(target, task, deadline):
-            time.sleep(_PAUSE_SECONDS)
+        answer: Union[Library, Exception] = _library_on(target, task, deadline)
     except Exception as raised:  # passed to the caller, which raises it
-        error = raised
-    answers.put((task, error))
+        answer = raised
+    answers.put((task, answer))
 
 
-def _has_answered(target: str, task: str, deadline: float) -> bool:
-    """Whether the op could be run; a server that starts may still refuse connections."""
-    left = deadline - time.monotonic()
+def _library_on(target: str, task: str, deadline: float) -> Library:
     try:
-        _run_on(target, task, max(1, int(left * 1000)))
-    except tf.errors.UnavailableError:
-        if left <= 0:
-            raise
-        return False
-    return True
+        return _library(_told(target, task, deadline, library_of_process))
+    except tf.errors.NotFoundError:
+        pass
+    try:
+        _told(target, task, deadline, ops_loaded)
+    except tf.errors.NotFoundError:
+        return NO_LIBRARY
+    return OLDER_LIBRARY
 
 
-def _run_on(target: str, task: str, timeout_millis: int) -> None:
-    # The filter keeps the session from connecting to other tasks, which may be down.
-    config = tf.ConfigProto(
-        operation_timeout_in_ms=timeout_millis, device_filters=[task.replace("/replica:0", "")]
-    )
+def _library(told: List[bytes]) -> Library:
+    release, definitions = told
+    return Library(release.decode(), definitions.decode())
+
+
+def _told(target: str, task: str, deadline: float, asked: Callable[[], Any]) -> Any:
+    """The value of an op on a task; a server that starts may still refuse connections."""
+    while True:
+        left = deadline - time.monotonic()
+        # The filter keeps the session from connecting to other tasks, which may be down.
+        config = tf.ConfigProto(
+            operation_timeout_in_ms=max(1, int(left * 1000)),
+            device_filters=[task.replace("/replica:0", "")],
+        )
+        try:
+            return _run_on(target, task, config, asked)
+        except tf.errors.UnavailableError:
+            if left <= 0:
+                raise
+        time.sleep(_PAUSE_SECONDS)
+
+
+def _run_on(target: str, task: str, config: Any, asked: Callable[[], Any]) -> Any:
+    options = tf.RunOptions(timeout_in_ms=config.operation_timeout_in_ms)
     with tf.Graph().as_default() as graph:
         with tf.device("{}/device:CPU:0".format(task)):
-            loaded = ops_loaded()
+            fetched = asked()
         with unwatched_sessions() as opened, opened(target, graph, config) as session:
-            session.run(loaded, options=tf.RunOptions(timeout_in_ms=timeout_millis))
+            return session.run(fetched, options=options)

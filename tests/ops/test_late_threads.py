@@ -47,9 +47,9 @@ from graph_opt.ops.late_threads import start_thread
 start_thread(lambda: tf.Session(server.target, graph).run(nothing))
 """
 PROBE = """
-from graph_opt.session.server_ops import tasks_without_ops
+from graph_opt.session.server_ops import differing_libraries
 try:
-    tasks_without_ops(server.target, ["/job:ps/task:0"], timeout_seconds=0.5)
+    differing_libraries(server.target, ["/job:ps/task:0"], timeout_seconds=0.5)
 except tf.errors.UnavailableError:
     pass
 """

@@ -6,13 +6,15 @@ import contextlib
 import os
 import signal
 import socket
-from typing import Any, Dict, Iterator, List
+from typing import Any, Callable, Dict, Iterator, List, Sequence, Union
 
 import graph_opt
 from graph_opt.compat import tf
 from tests.processes import kill, pipe, start_process
 
 START_SECONDS = 300
+Loads = Union[bool, Callable[[], object]]
+"""Whether a server's process loads graph_opt's ops, or what it does in their place."""
 
 _reserved: List[socket.socket] = []
 
@@ -37,7 +39,7 @@ class ParameterServer:
     Args:
       cluster: Addresses by job.
       task: Which of them it is.
-      has_ops: Whether it loads graph_opt's ops, or is stock TensorFlow.
+      has_ops: Whether it loads graph_opt's ops, or is stock TensorFlow; or what it loads instead.
       job: Its job.
     """
 
@@ -45,7 +47,7 @@ class ParameterServer:
         self,
         cluster: Dict[str, List[str]],
         task: int = 0,
-        has_ops: bool = False,
+        has_ops: Loads = False,
         job: str = "ps",
     ) -> None:
         self._messages, theirs = pipe()
@@ -73,10 +75,12 @@ class ParameterServer:
 
 
 def _serve(
-    cluster: Dict[str, List[str]], job: str, task: int, has_ops: bool, messages: Any
+    cluster: Dict[str, List[str]], job: str, task: int, has_ops: Loads, messages: Any
 ) -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-    if has_ops:
+    if callable(has_ops):
+        has_ops()
+    elif has_ops:
         graph_opt.load_op_library()
     server = tf.train.Server(tf.train.ClusterSpec(cluster), job_name=job, task_index=task)
     messages.send("ready")
@@ -88,13 +92,13 @@ def _serve(
 
 @contextlib.contextmanager
 def parameter_servers(
-    cluster: Dict[str, List[str]], has_ops: List[bool]
+    cluster: Dict[str, List[str]], has_ops: Sequence[Loads]
 ) -> Iterator[List[ParameterServer]]:
     """Starts the first tasks of job ps, waits until they serve, and ends them afterwards.
 
     Args:
       cluster: Addresses by job.
-      has_ops: For each task whether it loads graph_opt's ops, or is stock TensorFlow.
+      has_ops: For each task whether it loads graph_opt's ops, or what it loads in their place.
     """
     with contextlib.ExitStack() as stack:
         servers = []

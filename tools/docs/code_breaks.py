@@ -1,4 +1,7 @@
-"""Lets long names in code wrap where their parts end, as columns of tables are narrow."""
+"""Lets long names in code wrap where their parts end, as columns of tables are narrow.
+
+Options wrap nowhere else: a browser would break `--ps` behind its hyphens.
+"""
 
 from __future__ import annotations
 
@@ -26,4 +29,6 @@ def with_code_breaks(page: str) -> str:
 
 
 def _broken(found: Any) -> str:
-    return '<span class="pre">{}</span>'.format(_END_OF_PART.sub(r"\1<wbr>", found.group(1)))
+    text = found.group(1)
+    classes = "pre option" if text.startswith("-") else "pre"
+    return '<span class="{}">{}</span>'.format(classes, _END_OF_PART.sub(r"\1<wbr>", text))

@@ -196,5 +196,6 @@ def _shown(title: str, files: Sequence[str], introduction: str = "") -> str:
     for name in files:
         code = (REPOSITORY / name).read_text("utf-8").rstrip()
         language = _LANGUAGES.get(Path(name).suffix or name, "text")
-        parts.append("## {}\n\n````{}\n{}\n````\n".format(name, language, code))
+        heading = "" if name == title else "## {}\n\n".format(name)
+        parts.append("{}````{}\n{}\n````\n".format(heading, language, code))
     return "\n".join(parts)

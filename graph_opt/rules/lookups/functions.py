@@ -8,41 +8,21 @@ Such lookups are left unchanged; this module only finds and refuses them.
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple
+from typing import Any, Dict, List, Optional, Set, Tuple
 
 from graph_opt.compat.op_definitions import may_call_functions
+from graph_opt.graph.called_bodies import Call, call_of
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView
 from graph_opt.rules.match.forward import ForwardPart
 from graph_opt.rules.match.table import find_read
 from graph_opt.rules.op_names import INTO_CONTROL_FLOW, ROW_READERS, WHOLE_READS
 
-# Call ops whose first inputs are not arguments of their functions.
-_ARGUMENTS_START = {
-    "If": 1,
-    "StatelessIf": 1,
-    "Case": 1,
-    "StatelessCase": 1,
-    "RemoteCall": 1,
-    "For": 3,
-}
 PASSES_ROWS_ON = WHOLE_READS | INTO_CONTROL_FLOW
 """Ops between a table, or a handle of it, and what reads its rows."""
 _LONGEST_READ = 64
 
 _Argument = Tuple[str, int]  # function and argument number
-
-
-class Call(NamedTuple):
-    """What a node calls with its own inputs.
-
-    Attributes:
-      functions: Names of the functions, of which a conditional runs one.
-      start: Which input of the node is argument 0.
-    """
-
-    functions: Tuple[str, ...]
-    start: int
 
 
 def refuse_lookups_in_functions(view: GraphView, forward: ForwardPart) -> List[Refusal]:
@@ -82,24 +62,6 @@ def _refuse_call(view: GraphView, name: str, call: Call, gathered: Set[_Argument
                 )
             )
     return refusals
-
-
-def call_of(node: Any, library: Dict[str, Any]) -> Optional[Call]:
-    """The functions a node calls with its own inputs, or None; datasets call none that way."""
-    if node.op in library:
-        return Call((node.op,), 0)
-    if not node.attr or node.op.endswith(("Dataset", "DatasetV2", "DatasetV3", "Iterator")):
-        return None
-    functions: List[str] = []
-    for key in sorted(node.attr):
-        value = node.attr[key]
-        kind = value.WhichOneof("value")
-        if kind == "func":
-            functions.append(value.func.name)
-        if kind == "list" and value.list.func:
-            functions.extend(function.name for function in value.list.func)
-    known = tuple(function for function in functions if function in library)
-    return Call(known, _ARGUMENTS_START.get(node.op, 0)) if known else None
 
 
 def _gathered_arguments(library: Dict[str, Any]) -> Set[_Argument]:

@@ -5,7 +5,6 @@
 #include "kernels/lookup/group_attributes.h"
 #include "kernels/lookup/group_shapes.h"
 #include "kernels/shape_function_names.h"
-#include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/shape_inference.h"
 #include "tensorflow/core/lib/core/errors.h"
@@ -234,16 +233,6 @@ REGISTER_OP("ResourceGroupEmbeddingApplyPacked")
     .GRAPH_OPT_OPTIMIZER_ATTRS.SetIsStateful()
     .SetShapeFn(LastIsVector)
     .Doc(OptimizerDoc(kApplyDoc));
-
-// Stateful, so that it runs where it is placed and not where a graph is optimized.
-REGISTER_OP("GraphOptLoaded")
-    .Output("loaded: bool")
-    .SetIsStateful()
-    .SetShapeFn(tensorflow::shape_inference::ScalarShape)
-    .Doc(R"doc(
-Always true; a process that has not loaded these ops does not find this one.
-
-loaded: A scalar.)doc");
 
 }  // namespace
 }  // namespace graph_opt

@@ -163,23 +163,11 @@ class GroupApplyPackedKernel : public ServedShardsKernel<OpKernel> {
   MovingTables moving_;
 };
 
-class LoadedKernel : public OpKernel {
- public:
-  using OpKernel::OpKernel;
-
-  void Compute(OpKernelContext* ctx) override {
-    Tensor* loaded = nullptr;
-    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, TensorShape({}), &loaded));
-    loaded->scalar<bool>()() = true;
-  }
-};
-
 #define CPU(op) Name(op).Device(tensorflow::DEVICE_CPU)
 REGISTER_KERNEL_BUILDER(CPU("GroupEmbeddingGather"), GroupGatherKernel);
 REGISTER_KERNEL_BUILDER(CPU("ResourceGroupEmbeddingGather"), GroupGatherKernel);
 REGISTER_KERNEL_BUILDER(CPU("GroupEmbeddingApplyPacked"), GroupApplyPackedKernel);
 REGISTER_KERNEL_BUILDER(CPU("ResourceGroupEmbeddingApplyPacked"), GroupApplyPackedKernel);
-REGISTER_KERNEL_BUILDER(CPU("GraphOptLoaded"), LoadedKernel);
 #undef CPU
 
 }  // namespace

@@ -15,3 +15,8 @@ def test_names_break_after_their_parts() -> None:
         ("...", "..."),
     ):
         assert with_code_breaks(page.format(name)) == page.format(broken)
+
+
+def test_options_do_not_break_behind_their_hyphens() -> None:
+    page = '<span class="pre">--set</span> <span class="pre">a-b</span>'
+    assert with_code_breaks(page) == page.replace('"pre">--', '"pre option">--')

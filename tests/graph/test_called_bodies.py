@@ -7,8 +7,9 @@ from typing import Any
 import tensorflow
 
 from graph_opt.compat import tf
+from graph_opt.graph.called_bodies import CalledBodies, largest_branch
 from graph_opt.graph.view import GraphView
-from graph_opt.rules.called_bodies import CalledBodies
+from graph_opt.report_page.called_nodes import row_readers
 from tests.control_flow import control_flow_v2
 
 
@@ -50,7 +51,7 @@ def test_each_call_has_its_own_body_behind_what_it_is_given() -> None:
     view = with_bodies(graph_def, bodies)
     calls = ("tower/StatefulPartitionedCall", "tower/StatefulPartitionedCall_1")
     assert set(bodies.callers.values()) == {*calls, "cond", "loop"}
-    readers = bodies.row_readers({node.name: node for node in graph_def.node})
+    readers = row_readers(bodies, {node.name: node for node in graph_def.node})
     for call in calls:
         (rows,) = readers[call, "table"]
         assert rows.startswith(call + "/") and rows.endswith("/rows")
@@ -67,7 +68,7 @@ def test_a_conditional_may_have_its_largest_branch_alone() -> None:
     graph_def = called_graph()
     branches = [
         {name.split("/")[1] for name, caller in bodies.callers.items() if caller == "cond"}
-        for bodies in (CalledBodies(graph_def), CalledBodies(graph_def, one_branch=True))
+        for bodies in (CalledBodies(graph_def), CalledBodies(graph_def, called=largest_branch))
     ]
     assert len(branches[0]) == 2 and len(branches[1]) == 1
     assert "cond_true" in "".join(branches[1])
