@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import queue
 import socket
 import threading
 import time
@@ -29,6 +30,7 @@ _FIRST_SECONDS = 20.0
 _MOST_REQUEST_BYTES = 64 << 20
 # A rank may have some connections to another, and each of them is a thread there.
 _SPARE = 32
+_WAITING_THREADS = 4
 _LOOK_SECONDS = 0.25
 _NOTED_SECONDS = 30.0
 _MOST_SECONDS = 600.0
@@ -55,6 +57,7 @@ class RowServer:
         self._silent: List[Channel] = []
         self._most_silent = _SPARE + 2 * size
         self._most_open = 2 * (_SPARE + 2 * size)
+        self._threads = _WaitingThreads(self._serve)
         place: Head = {}
         sockets = listening(None if store.is_of_one_machine else _guarded_host(store), place)
         for each in sockets:
@@ -74,9 +77,7 @@ class RowServer:
             if not self._admits(channel):
                 channel.close()
                 continue
-            threading.Thread(
-                target=self._serve, args=(channel,), name="graph_opt_rows", daemon=True
-            ).start()
+            self._threads.take(channel)
 
     def _admits(self, channel: Channel) -> bool:
         """Whether there is room; of those that ask for nothing, the oldest makes room for it."""
@@ -126,6 +127,43 @@ class RowServer:
             return self._handle(json.loads(request.decode("utf-8")))
         except Exception as error:  # raised again where it was asked for
             return {_ERROR: "{}: {}".format(type(error).__name__, error)}, []
+
+
+class _WaitingThreads:
+    """Threads that serve connections; some always wait for the next one.
+
+    Ranks serve rows until all have closed their sessions, which may be while the interpreter ends.
+    From Python 3.12 on, no thread can be started then.
+
+    Args:
+      serve: Serves a connection until it ends.
+    """
+
+    def __init__(self, serve: Callable[[Channel], None]) -> None:
+        self._serve = serve
+        self._channels: queue.SimpleQueue[Channel] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._waiting = 0
+        self._start()
+
+    def take(self, channel: Channel) -> None:
+        """Has a thread serve a connection; the last to be taken waits if no thread can be had."""
+        with self._lock:
+            self._waiting -= 1
+        self._channels.put(channel)
+        self._start()
+
+    def _start(self) -> None:
+        with self._lock, contextlib.suppress(RuntimeError):
+            while self._waiting < _WAITING_THREADS:
+                threading.Thread(target=self._work, name="graph_opt_rows", daemon=True).start()
+                self._waiting += 1
+
+    def _work(self) -> None:
+        while True:
+            self._serve(self._channels.get())
+            with self._lock:
+                self._waiting += 1
 
 
 def _guarded_host(store: Store) -> str:

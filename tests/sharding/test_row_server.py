@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import os
 import socket
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any, Dict, List, Tuple
 
 import numpy as np
@@ -18,6 +21,7 @@ from graph_opt.sharding.row_server import AskedRanks, RowServer
 from graph_opt.sharding.row_service import RowService
 from graph_opt.sharding.store import InProcessStore
 
+REPOSITORY = Path(__file__).parents[2]
 ROWS = np.arange(6, dtype=np.float32)
 WAIT_SECONDS = 60.0
 
@@ -131,6 +135,24 @@ def test_idle_connections_keep_no_rank_from_its_rows() -> None:
     for one in idle:
         one.close()
     asks(store)
+
+
+def test_rows_are_given_while_the_interpreter_ends() -> None:
+    program = (
+        "import atexit\n"
+        "from tests.sharding.test_row_server import InProcessStore, asks, served\n"
+        "store = InProcessStore()\n"
+        "served(store)\n"
+        "atexit.register(lambda: (asks(store), print('given')))\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=str(REPOSITORY),
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=WAIT_SECONDS,
+    )
+    assert ran.stdout == "given\n"
 
 
 def test_who_asks_for_nothing_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from tests.horovod_processes import NEEDS_HOROVOD, check_all_done
+from tests.release_features import needs_estimators
 
 
 @pytest.mark.slow
+@needs_estimators
 @NEEDS_HOROVOD
 @pytest.mark.parametrize("ranks", [1, 2, 4])
 def test_ranks_train_and_export_as_one_process(ranks: int, tmp_path: Path) -> None:
