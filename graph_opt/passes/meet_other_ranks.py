@@ -19,6 +19,7 @@ from graph_opt.graph.edits import Edits
 from graph_opt.graph.view import GraphView
 from graph_opt.passes.conditional_collectives import fold_functions
 from graph_opt.passes.io_stages import batch_flow, stage_puts
+from graph_opt.passes.messages_in_functions import call_functions
 from graph_opt.passes.pass_state import PassState
 from graph_opt.reporting.tables import counted
 from graph_opt.rules.gradients.allgather import GATHERS
@@ -30,11 +31,13 @@ _CHANGE = "{} to other ranks sent after lookups: ranks end together"
 
 
 def meet_other_ranks(state: PassState, options: SessionOptions) -> PassState:
-    """Does so if this is one of several ranks."""
+    """Does so if this is one of several ranks; of elastic ones only the names are alike."""
     ranks = options.ranks
-    if not options.ask_for_anything or ranks is None or ranks.size == 1 or ranks.elastic:
+    if not options.ask_for_anything or ranks is None:
         return state
-    return _sent_after_lookups(fold_functions(state))
+    if ranks.elastic:
+        return call_functions(state)
+    return state if ranks.size == 1 else _sent_after_lookups(call_functions(fold_functions(state)))
 
 
 def _sent_after_lookups(state: PassState) -> PassState:

@@ -1,8 +1,8 @@
 """A program for each of two ranks of Horovod: rank 0 alone fetches summaries.
 
 The argument says who trains: `fused` and `sharded` sessions of graph_opt, tables of `sok` in a
-session of graph_opt, and in one of TensorFlow (`plain`). With TensorFlow alone (`stock`), the ranks
-wait for each other for ever.
+session of graph_opt, and in one of TensorFlow (`plain`); `called` is `fused` with messages in a
+loop and in a branch, too. With TensorFlow alone (`stock`), the ranks wait for each other for ever.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.plain_sessions import plain_session
 ROWS, WIDTH, STEPS = 20, 4, 6
 
 
-def build(tables_of_sok: bool) -> Any:
+def build(tables_of_sok: bool, called: bool) -> Any:
     """A training step, and a summary in whose conditional TensorFlow numbers more nodes."""
     ids = tf.placeholder(tf.int64, [None, 2], name="ids")
     rows = np.random.RandomState(1).rand(ROWS, WIDTH).astype(np.float32)
@@ -41,7 +41,21 @@ def build(tables_of_sok: bool) -> Any:
         summary = tf.summary.scalar("many", tf.cast(many, tf.float32))
     optimizer = horovod().DistributedOptimizer(tf.train.MomentumOptimizer(0.01, 0.9))
     train = optimizer.minimize(loss, global_step=tf.train.get_or_create_global_step())
+    if called:
+        train = tf.group(train, all_losses(loss))
     return train, tf.summary.merge([summary, tf.summary.scalar("loss", loss)])
+
+
+def all_losses(loss: Any) -> tf.Tensor:
+    """Messages in functions that a step calls more than once, or may not call."""
+    added = tf.while_loop(
+        lambda number, _: number < 2,
+        lambda number, x: (number + 1, horovod().allreduce(x, op=horovod().Sum)),
+        [0, loss],
+    )[1]
+    mean = tf.cond(added > -1.0, lambda: horovod().allreduce(loss), lambda: loss)
+    with tf.control_dependencies([tf.debugging.assert_near(added, 4.0 * mean, rtol=1e-3)]):
+        return tf.identity(mean)
 
 
 def train(session: Any, step: Any, summary: Any) -> List[np.ndarray]:
@@ -65,7 +79,7 @@ def main(way: str) -> None:
     options.graph_options.optimizer_options.shard_tables = way == "sharded"
     options.graph_options.optimizer_options.shard_tables_options.min_table_bytes = 1
     with tf.Graph().as_default():
-        step, summary = build(way in ("sok", "plain"))
+        step, summary = build(way in ("sok", "plain"), way == "called")
         stock = way in ("plain", "stock")
         open_session = plain_session() if stock else graph_opt.Session(config=options)
         with open_session as session:

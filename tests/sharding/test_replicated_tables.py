@@ -15,7 +15,7 @@ def test_fused_ranks_train_as_stock_ones_do() -> None:
 
 @pytest.mark.slow
 @NEEDS_HOROVOD
-@pytest.mark.parametrize("way", ["fused", "sharded", "sok", "plain"])
+@pytest.mark.parametrize("way", ["fused", "sharded", "sok", "plain", "called"])
 def test_rank_0_alone_may_fetch_summaries(way: str) -> None:
     check_all_done(2, "tests.sharding.summary_ranks", way)
 
