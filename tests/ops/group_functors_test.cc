@@ -1,13 +1,11 @@
 // The functors of group lookups without TensorFlow, on random groups, compared with plain loops in
 // double precision.
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <new>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -447,24 +445,13 @@ void ScratchBlocksAreAsLargeAsAsked() {
   CHECK(refused);
 }
 
-// Little work is done by the caller, more by some threads, and each task once.
 void OnlyManyBytesTakeMoreThreads() {
-  constexpr int64_t kTasks = 100;
-  Threads all(4);
   const std::pair<int64_t, int> cases[] = {{0, 1}, {100 << 10, 1}, {300 << 10, 2}, {1 << 30, 4}};
   for (const auto& bytes_and_threads : cases) {
-    ThreadsForBytes some(&all, bytes_and_threads.first);
-    CHECK(some.num_threads() == bytes_and_threads.second);
-    std::vector<std::atomic<int>> runs(kTasks);
-    std::atomic<int> elsewhere(0);
-    const std::thread::id caller = std::this_thread::get_id();
-    some.Run(kTasks, [&](int64_t task) {
-      ++runs[task];
-      if (std::this_thread::get_id() != caller) ++elsewhere;
-    });
-    for (const std::atomic<int>& times : runs) CHECK(times == 1);
-    if (bytes_and_threads.second == 1) CHECK(elsewhere == 0);
+    CHECK(ThreadsForBytes(4, bytes_and_threads.first) == bytes_and_threads.second);
   }
+  CHECK(ThreadsForBytes(4, std::numeric_limits<int64_t>::max()) == 4);
+  CHECK(ThreadsForBytes(1, 1 << 30) == 1);
 }
 
 }  // namespace
