@@ -14,7 +14,8 @@ def instruction_set(width: int, dtype: tf.DType = tf.float32) -> str:
     """The instruction set that group lookups and updates use for rows of a table.
 
     It is the widest one that the CPU has, up to the one that the environment variable
-    `GRAPH_OPT_INSTRUCTION_SET` names, and whose vectors such rows fill.
+    `GRAPH_OPT_INSTRUCTION_SET` names, and whose vectors such rows fill. Rows that leave a rest use
+    AVX2, and those of 16-bit types the widest.
 
     Args:
       width: Columns of the table, at least 1.

@@ -53,6 +53,7 @@ PASSES = (
     Pass(compact_gradients, "early: the updates of such gradients are then fused like any other"),
     Pass(dense_categories, "early: lookups that are fused then take dense ids"),
     Pass(fuse_group_embedding, "early: it needs forward, backward and update in one region"),
+    Pass(parse_examples, "early: stages then parse by the op that takes the parsers' place"),
     Pass(exact_rows, "between: it needs fused lookups and updates, and decides which may move"),
     Pass(note_updates, "between: it needs updates, and what it adds to lookups moves with them"),
     Pass(async_embedding, "moves lookups, fused or not; packs what crosses between tasks"),
@@ -63,7 +64,6 @@ PASSES = (
     Pass(take_turns, "late: what runs ahead does so for all batches of a step"),
     Pass(pack_dense, "late: it packs what main still exchanges with servers"),
     Pass(pipeline_dense, "then: it moves messages from steps of main to a stage"),
-    Pass(parse_examples, "late: lookups read what is parsed, whoever parses it"),
     Pass(protect_gathers, "last: lookups that are still TensorFlow's own and stay in main"),
 )
 

@@ -186,6 +186,9 @@ class DynamicTable {
   absl::Status FindRows(const Find& find, Parallel* parallel, int64_t* rows,
                         std::shared_ptr<Hold>* hold);
 
+  // What finding so many keys costs, as bytes of rows that would be read meanwhile.
+  int64_t BytesToFind(int64_t num_keys) const;
+
   // Under a ReadLock.
   Rows rows() const;
 

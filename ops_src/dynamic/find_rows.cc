@@ -31,6 +31,13 @@ absl::Status DynamicTable::FindRows(const Find& find, Parallel* parallel, int64_
   return FindByStripe(find, missed.data(), num_missed, parallel, ticket, rows);
 }
 
+int64_t DynamicTable::BytesToFind(int64_t num_keys) const {
+  constexpr int64_t kLinesOfKey = 512;  // of the index, and of what is known of its row
+  constexpr int64_t kReadFromFile = 64 << 10;
+  const bool may_be_in_file = options_.policies.tiers.memory_bytes > 0;
+  return num_keys * (may_be_in_file ? kReadFromFile : kLinesOfKey);
+}
+
 int64_t DynamicTable::FindKnown(const Find& find, Parallel* parallel, int64_t* rows,
                                 uint32_t* missed) {
   constexpr int64_t kLeastKeys = 2048;  // for which another thread is worth its start

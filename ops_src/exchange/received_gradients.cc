@@ -19,6 +19,17 @@ GradientTable TableOf(const ServedShard& shard, int64_t num_rows, RowType type) 
 
 }  // namespace
 
+int64_t BytesOfGradients(const std::vector<ServedShard>& shards, const ReceivedRequests& requests,
+                         RowType type) {
+  int64_t bytes = 0;
+  for (const std::vector<RequestedRows>& requested : requests.ranks) {
+    for (size_t i = 0; i < shards.size(); ++i) {
+      bytes += BytesOfGradients(NumReadRows(requested[i]), RowBytesOf(type, shards[i].dim));
+    }
+  }
+  return bytes;
+}
+
 ReceivedGradients::ReceivedGradients(const std::vector<ServedShard>& shards,
                                      const ReceivedRequests& requests, const char* gradients,
                                      RowType type, const RowKernels& kernels, Parallel* parallel)

@@ -13,6 +13,10 @@
 
 namespace graph_opt {
 
+// What sorting and summing them costs, as bytes of rows that would be read meanwhile.
+int64_t BytesOfGradients(const std::vector<ServedShard>& shards, const ReceivedRequests& requests,
+                         RowType type);
+
 // Sums the gradients that a rank receives for its shards' rows:
 //
 //   Sort()      requests of all ranks -> rows of each shard   then NumRows() is known

@@ -66,6 +66,10 @@ struct WeightGradient {
   float* weight_gradients;  // one for each id; 0 for dropped ones
 };
 
+// The rows whose reading takes as long.
+std::vector<RowsOfBags> RowsOf(const std::vector<Table>& tables,
+                               const std::vector<WeightGradient>& lookups);
+
 BagFault GroupWeightGradient(const std::vector<Table>& tables,
                              const std::vector<WeightGradient>& lookups, Parallel* parallel);
 

@@ -234,17 +234,12 @@ int64_t BagAtWork(const Bags& bags, int64_t work) {
 
 BagFault PoolAll(const std::vector<Table>& tables, const std::vector<Lookup>& lookups,
                  const RowKernels& kernels, Parallel* parallel) {
-  std::vector<const Bags*> bags;
-  std::vector<int64_t> row_bytes;
   int64_t pooled_bytes = 0;
   for (const Lookup& lookup : lookups) {
-    const Table& table = tables[lookup.table];
-    bags.push_back(&lookup.bags);
-    row_bytes.push_back(RowBytesOf(table.type, table.dim));
-    pooled_bytes += lookup.bags.num_bags * table.dim * ByteSize(lookup.pooled_type);
+    pooled_bytes += lookup.bags.num_bags * tables[lookup.table].dim * ByteSize(lookup.pooled_type);
   }
   const bool past_caches = pooled_bytes > kMostCachedBytes;
-  const std::vector<BagBlock> blocks = BlocksOf(bags, row_bytes, parallel->num_threads());
+  const std::vector<BagBlock> blocks = BlocksOf(RowsOf(tables, lookups), parallel->num_threads());
   FirstFault first;
   parallel->Run(static_cast<int64_t>(blocks.size()), [&](int64_t i) {
     const Lookup& lookup = lookups[blocks[i].lookup];
@@ -257,29 +252,31 @@ BagFault PoolAll(const std::vector<Table>& tables, const std::vector<Lookup>& lo
 
 }  // namespace
 
-int64_t BytesOf(const std::vector<Table>& tables, const std::vector<Lookup>& lookups) {
-  int64_t bytes = 0;
+std::vector<RowsOfBags> RowsOf(const std::vector<Table>& tables,
+                               const std::vector<Lookup>& lookups) {
+  std::vector<RowsOfBags> rows;
   for (const Lookup& lookup : lookups) {
     const Table& table = tables[lookup.table];
-    bytes += (lookup.bags.num_bags + lookup.bags.num_ids) * RowBytesOf(table.type, table.dim);
+    rows.push_back(RowsOfBags{&lookup.bags, RowBytesOf(table.type, table.dim)});
   }
+  return rows;
+}
+
+int64_t BytesOf(const std::vector<RowsOfBags>& lookups) {
+  int64_t bytes = 0;
+  for (const RowsOfBags& rows : lookups) bytes += rows.bytes();
   return bytes;
 }
 
-std::vector<BagBlock> BlocksOf(const std::vector<const Bags*>& lookups,
-                               const std::vector<int64_t>& row_bytes, int num_threads) {
-  int64_t total_bytes = 0;
-  for (size_t i = 0; i < lookups.size(); ++i) {
-    total_bytes += (lookups[i]->num_bags + lookups[i]->num_ids) * row_bytes[i];
-  }
+std::vector<BagBlock> BlocksOf(const std::vector<RowsOfBags>& lookups, int num_threads) {
   const int64_t block_bytes =
-      std::max(kLeastBlockBytes, total_bytes / (num_threads * kBlocksPerThread) + 1);
+      std::max(kLeastBlockBytes, BytesOf(lookups) / (num_threads * kBlocksPerThread) + 1);
   std::vector<BagBlock> blocks;
   for (size_t i = 0; i < lookups.size(); ++i) {
-    const Bags& bags = *lookups[i];
+    const Bags& bags = *lookups[i].bags;
     const int64_t work = bags.num_bags + bags.num_ids;
     const int64_t pieces =
-        num_threads == 1 ? 1 : (work * row_bytes[i] + block_bytes - 1) / block_bytes;
+        num_threads == 1 ? 1 : (lookups[i].bytes() + block_bytes - 1) / block_bytes;
     int64_t begin = 0;
     for (int64_t piece = 1; piece <= pieces; ++piece) {
       const int64_t end = piece == pieces ? bags.num_bags : BagAtWork(bags, work / pieces * piece);

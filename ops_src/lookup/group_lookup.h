@@ -53,12 +53,21 @@ class FirstFault {
   BagFault fault_;
 };
 
-// Bytes of the rows that lookups read, and of those that they write, one for each bag.
-int64_t BytesOf(const std::vector<Table>& tables, const std::vector<Lookup>& lookups);
+// The rows of one lookup: those that are read, one for each id, and written, one for each bag.
+struct RowsOfBags {
+  const Bags* bags;
+  int64_t row_bytes;
+
+  int64_t bytes() const { return (bags->num_bags + bags->num_ids) * row_bytes; }
+};
+
+std::vector<RowsOfBags> RowsOf(const std::vector<Table>& tables,
+                               const std::vector<Lookup>& lookups);
+
+int64_t BytesOf(const std::vector<RowsOfBags>& lookups);
 
 // Splits the lookups into blocks of about equal cost, counting a bag and an id the same.
-std::vector<BagBlock> BlocksOf(const std::vector<const Bags*>& lookups,
-                               const std::vector<int64_t>& row_bytes, int num_threads);
+std::vector<BagBlock> BlocksOf(const std::vector<RowsOfBags>& lookups, int num_threads);
 
 // Pools the bags of one block, whose sparse ids are in the order of bags.
 BagFault PoolBags(const Table& table, const Lookup& lookup, const BagBlock& block,

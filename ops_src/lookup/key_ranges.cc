@@ -10,8 +10,6 @@ constexpr int kRangesPerThread = 3;
 // Fewer ids than this are not worth splitting: about ten microseconds.
 constexpr int64_t kLeastRangeIds = 2048;
 constexpr int64_t kSamples = 512;
-// To sort an id and add its gradient takes about as long as to read so many rows.
-constexpr int64_t kRowsOfId = 8;
 
 int64_t IdAt(const Bags& bags, int64_t k) {
   if (bags.wide_ids) return static_cast<const int64_t*>(bags.ids)[k];
@@ -36,12 +34,18 @@ std::vector<int64_t> SampleKeys(int table, const GradientTable& of,
 
 }  // namespace
 
+int64_t BytesOfIds(const std::vector<PooledGradient>& lookups) {
+  int64_t num_ids = 0;
+  for (const PooledGradient& lookup : lookups) num_ids += lookup.bags.num_ids;
+  return BytesOfIds(num_ids);
+}
+
 int64_t BytesOfGradients(const std::vector<GradientTable>& tables,
                          const std::vector<PooledGradient>& lookups) {
   int64_t bytes = 0;
   for (const PooledGradient& lookup : lookups) {
     const GradientTable& table = tables[lookup.table];
-    bytes += kRowsOfId * lookup.bags.num_ids * RowBytesOf(table.type, table.dim);
+    bytes += BytesOfGradients(lookup.bags.num_ids, RowBytesOf(table.type, table.dim));
   }
   return bytes;
 }

@@ -36,7 +36,15 @@ struct KeyRange {
   int64_t end;
 };
 
-// What sorting and adding up the gradients costs, as bytes of rows that would be read meanwhile.
+// What sorting ids costs, as bytes of rows that would be read meanwhile: 2048 are worth a thread.
+inline int64_t BytesOfIds(int64_t num_ids) { return 128 * num_ids; }
+int64_t BytesOfIds(const std::vector<PooledGradient>& lookups);
+
+// The same of sorting them and adding up their gradients, or updating their rows: about as long as
+// reading eight of these.
+inline int64_t BytesOfGradients(int64_t num_ids, int64_t row_bytes) {
+  return 8 * num_ids * row_bytes;
+}
 int64_t BytesOfGradients(const std::vector<GradientTable>& tables,
                          const std::vector<PooledGradient>& lookups);
 

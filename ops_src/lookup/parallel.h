@@ -2,7 +2,6 @@
 #define GRAPH_OPT_LOOKUP_PARALLEL_H_
 
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
 #include <functional>
 
@@ -28,32 +27,12 @@ class Sequential : public Parallel {
   }
 };
 
-// As many of another's threads as are worth waking for work that reads or writes about so many
-// bytes of rows: waking one takes about as long as 256 KiB of them.
-class ThreadsForBytes : public Parallel {
- public:
-  ThreadsForBytes(Parallel* parallel, int64_t bytes)
-      : parallel_(parallel),
-        num_threads_(static_cast<int>(
-            std::min<int64_t>(parallel->num_threads(), 1 + bytes / kBytesOfThread))) {}
-
-  int num_threads() const override { return num_threads_; }
-
-  void Run(int64_t num_tasks, const std::function<void(int64_t)>& work) override {
-    if (num_threads_ == parallel_->num_threads()) return parallel_->Run(num_tasks, work);
-    if (num_threads_ == 1) return Sequential().Run(num_tasks, work);
-    std::atomic<int64_t> next(0);
-    parallel_->Run(num_threads_, [&](int64_t) {
-      for (int64_t task = next++; task < num_tasks; task = next++) work(task);
-    });
-  }
-
- private:
-  static constexpr int64_t kBytesOfThread = 256 << 10;
-
-  Parallel* const parallel_;
-  const int num_threads_;
-};
+// How many of so many threads are worth waking for work that takes as long as to read or write so
+// many bytes of rows: waking one takes about as long as 256 KiB of them.
+inline int ThreadsForBytes(int most, int64_t bytes) {
+  constexpr int64_t kBytesOfThread = 256 << 10;
+  return static_cast<int>(std::min<int64_t>(most, 1 + bytes / kBytesOfThread));
+}
 
 }  // namespace graph_opt
 

@@ -94,18 +94,15 @@ BagFault RefreshBags(const std::vector<Table>& tables, const std::vector<Changed
                      Parallel* parallel, std::vector<RefreshedLookup>* refreshed) {
   ScratchPool::OfProcess()->BeginCall();
   const Bags nothing;
-  std::vector<const Bags*> bags;
-  std::vector<int64_t> row_bytes;
+  std::vector<RowsOfBags> rows = RowsOf(tables, lookups);
   refreshed->assign(lookups.size(), RefreshedLookup());
   for (size_t i = 0; i < lookups.size(); ++i) {
     const Lookup& lookup = lookups[i];
-    const Table& table = tables[lookup.table];
     (*refreshed)[i].ids = lookup.bags.num_ids;
     (*refreshed)[i].bags = lookup.bags.num_bags;
-    bags.push_back(changed[lookup.table].none() ? &nothing : &lookup.bags);
-    row_bytes.push_back(RowBytesOf(table.type, table.dim));
+    if (changed[lookup.table].none()) rows[i].bags = &nothing;
   }
-  const std::vector<BagBlock> blocks = BlocksOf(bags, row_bytes, parallel->num_threads());
+  const std::vector<BagBlock> blocks = BlocksOf(rows, parallel->num_threads());
   FirstFault first;
   std::vector<RefreshedLookup> of_blocks(blocks.size());
   parallel->Run(static_cast<int64_t>(blocks.size()), [&](int64_t i) {

@@ -104,14 +104,10 @@ BagFault DifferentiateBags(const Table& table, const WeightGradient& of, const B
 
 BagFault DifferentiateAll(const std::vector<Table>& tables,
                           const std::vector<WeightGradient>& lookups, Parallel* parallel) {
-  std::vector<const Bags*> bags;
-  std::vector<int64_t> row_bytes;
   for (const WeightGradient& of : lookups) {
-    bags.push_back(&of.bags);
-    row_bytes.push_back(tables[of.table].dim * 8);
     std::fill_n(of.weight_gradients, of.bags.num_ids, 0.0f);
   }
-  const std::vector<BagBlock> blocks = BlocksOf(bags, row_bytes, parallel->num_threads());
+  const std::vector<BagBlock> blocks = BlocksOf(RowsOf(tables, lookups), parallel->num_threads());
   FirstFault first;
   parallel->Run(static_cast<int64_t>(blocks.size()), [&](int64_t i) {
     const WeightGradient& of = lookups[blocks[i].lookup];
@@ -122,6 +118,15 @@ BagFault DifferentiateAll(const std::vector<Table>& tables,
 }
 
 }  // namespace
+
+std::vector<RowsOfBags> RowsOf(const std::vector<Table>& tables,
+                               const std::vector<WeightGradient>& lookups) {
+  std::vector<RowsOfBags> rows;
+  for (const WeightGradient& of : lookups) {
+    rows.push_back(RowsOfBags{&of.bags, tables[of.table].dim * 8});
+  }
+  return rows;
+}
 
 BagFault GroupWeightGradient(const std::vector<Table>& tables,
                              const std::vector<WeightGradient>& lookups, Parallel* parallel) {

@@ -138,6 +138,12 @@ absl::Status PoolBags(const std::vector<ServedShard>& shards,
 
 }  // namespace
 
+int64_t NumReadRows(const RequestedRows& requested) {
+  int64_t rows = requested.bags.empty() ? requested.count : 0;
+  for (const PackedBags& bags : requested.bags) rows += bags.num_ids;
+  return rows;
+}
+
 absl::Status ReadRequest(const int64_t* request, int64_t size,
                          const std::vector<ServedShard>& shards, std::vector<RequestedRows>* rows) {
   rows->clear();

@@ -41,6 +41,9 @@ struct RequestedRows {
   RequestedKeys keys;
 };
 
+// Rows to read: one for each id where bags are pooled.
+int64_t NumReadRows(const RequestedRows& requested);
+
 // Takes a request of `size` numbers apart. Fails where it is malformed.
 absl::Status ReadRequest(const int64_t* request, int64_t size,
                          const std::vector<ServedShard>& shards, std::vector<RequestedRows>* rows);

@@ -266,6 +266,17 @@ absl::Status ReadUpdate(char* bytes, int64_t size, const std::vector<UpdatedShar
   return ReadBags(shards, update->blocks, parallel, &update->bags);
 }
 
+int64_t BytesOf(const RowUpdate& update) {
+  int64_t bytes = 0;
+  for (size_t i = 0; i < update.blocks.size(); ++i) {
+    const UpdateBlock& block = update.blocks[i];
+    int64_t num_ids = update.bags[i].empty() ? block.count : 0;
+    for (const UnpackedBags& unpacked : update.bags[i]) num_ids += unpacked.bags.num_ids;
+    bytes += BytesOfGradients(num_ids, block.width * static_cast<int64_t>(sizeof(float)));
+  }
+  return bytes;
+}
+
 int64_t AnswerSize(const RowUpdate& update) {
   int64_t size = 0;
   for (const UpdateBlock& block : update.blocks) {

@@ -73,6 +73,9 @@ struct UpdatedShard {
 absl::Status ReadUpdate(char* bytes, int64_t size, const std::vector<UpdatedShard>& shards,
                         Parallel* parallel, RowUpdate* update);
 
+// What ApplyUpdate costs, as bytes of rows that would be read meanwhile.
+int64_t BytesOf(const RowUpdate& update);
+
 // Updates the rows, by the optimizer, and no others. Blocks of keys must have the keys' rows by
 // then.
 void ApplyUpdate(const Optimizer& optimizer, const std::vector<UpdatedShard>& shards,

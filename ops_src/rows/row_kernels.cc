@@ -72,14 +72,16 @@ const Runnable& Found() {
 
 // The widest vectors that rows are made of without a rest: a rest takes masked loads and stores,
 // which cost more than narrow vectors do (rows of 8 floats are updated twice as fast by AVX2 as by
-// half-masked AVX-512). Other types need conversions that the portable set lacks.
+// half-masked AVX-512). Other types need conversions that the portable set lacks, and where there
+// is a rest, masks of elements smaller than 32 bits, which AVX2 lacks.
 const RowKernels& SetFor(int64_t dim, RowType type) {
   const Runnable& found = Found();
-  const int narrowest = type == RowType::kFloat || found.count == 1 ? 0 : 1;
+  const bool is_float = type == RowType::kFloat;
+  const int narrowest = is_float || found.count == 1 ? 0 : 1;
   for (int i = found.count - 1; i >= narrowest; --i) {
     if (dim % found.sets[i]->lanes == 0) return *found.sets[i];
   }
-  return *found.sets[found.count < 2 ? 0 : 1];
+  return *found.sets[is_float && found.count > 1 ? 1 : found.count - 1];
 }
 
 void Pool(const PoolBlock& block) { SetFor(block.dim, block.type).pool(block); }

@@ -12,16 +12,32 @@ namespace GRAPH_OPT_SET {
 
 constexpr int64_t kVectorBytes = 4 * kLanes;
 
-inline void CopyRow(const void* row, int64_t row_bytes, void* to) {
+inline void CopyVector(const char* from, char* to) {
+  Floats bits;
+  memcpy(&bits, from, sizeof(bits));
+  memcpy(to, &bits, sizeof(bits));
+}
+
+// Copies the first kBytes and the last, some of which may be the same, of kBytes to 2 * kBytes.
+template <int kBytes>
+inline void CopyEnds(const char* from, int64_t bytes, char* to) {
+  memcpy(to, from, kBytes);
+  memcpy(to + bytes - kBytes, from + bytes - kBytes, kBytes);
+}
+
+inline void CopyRow(const void* row, int64_t row_bytes, void* pooled) {
   const char* const from = static_cast<const char*>(row);
-  char* const at_to = static_cast<char*>(to);
-  int64_t at = 0;
-  for (; at + kVectorBytes <= row_bytes; at += kVectorBytes) {
-    Floats bits;
-    memcpy(&bits, from + at, sizeof(bits));
-    memcpy(at_to + at, &bits, sizeof(bits));
+  char* const to = static_cast<char*>(pooled);
+  if (row_bytes >= kVectorBytes) {
+    const int64_t last = row_bytes - kVectorBytes;  // of which the loop may have copied some
+    for (int64_t at = 0; at < last; at += kVectorBytes) CopyVector(from + at, to + at);
+    return CopyVector(from + last, to + last);
   }
-  for (; at < row_bytes; at += 2) memcpy(at_to + at, from + at, 2);  // elements have 2 or 4 bytes
+  if (row_bytes >= 32) return CopyEnds<32>(from, row_bytes, to);
+  if (row_bytes >= 16) return CopyEnds<16>(from, row_bytes, to);
+  if (row_bytes >= 8) return CopyEnds<8>(from, row_bytes, to);
+  if (row_bytes >= 4) return CopyEnds<4>(from, row_bytes, to);
+  if (row_bytes >= 2) memcpy(to, from, 2);  // elements have 2 or 4 bytes
 }
 
 // The same past the caches; `to` and the row are whole vectors.

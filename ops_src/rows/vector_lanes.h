@@ -127,51 +127,115 @@ inline Floats Choose(Words mask, Floats yes, Floats no) {
 inline Floats Least(Floats a, Floats b) { return Choose((Words)(b < a), b, a); }
 inline Floats Greatest(Floats a, Floats b) { return Choose((Words)(a < b), b, a); }
 
-// bfloat16 is the upper half of a float; rounding is to nearest, ties to even.
-inline Floats Load(const Bfloat16* from) {
+inline Halves LoadHalves(const void* from) {
   Halves bits;
   memcpy(&bits, from, sizeof(bits));
+  return bits;
+}
+
+inline void StoreHalves(Halves bits, void* to) { memcpy(to, &bits, sizeof(bits)); }
+
+// The first `count`, 1 to kLanes - 1; the others are 0. Nothing goes through memory, where what is
+// written in parts can not be read as a whole until it has left the core.
+#if defined(__AVX512F__)
+inline Halves LoadSomeHalves(const void* from, int count) {
+  return (Halves)_mm256_maskz_loadu_epi16(static_cast<__mmask16>((1u << count) - 1), from);
+}
+inline void StoreSomeHalves(Halves bits, void* to, int count) {
+  _mm256_mask_storeu_epi16(to, static_cast<__mmask16>((1u << count) - 1), (__m256i)bits);
+}
+#elif defined(__AVX2__)
+// Pairs are read and written by a mask, and the last one of an odd count by itself.
+inline __m128i PairsOf(int count) {
+  return _mm_cmpgt_epi32(_mm_set1_epi32(count / 2), _mm_setr_epi32(0, 1, 2, 3));
+}
+inline Halves LoadSomeHalves(const void* from, int count) {
+  const __m128i pairs = _mm_maskload_epi32(static_cast<const int*>(from), PairsOf(count));
+  int16_t last;
+  memcpy(&last, static_cast<const char*>(from) + 2 * (count - 1), sizeof(last));
+  const __m128i is_last = _mm_cmpeq_epi16(_mm_set1_epi16(static_cast<int16_t>(count - 1)),
+                                          _mm_setr_epi16(0, 1, 2, 3, 4, 5, 6, 7));
+  return (Halves)_mm_blendv_epi8(pairs, _mm_set1_epi16(last), is_last);
+}
+inline void StoreSomeHalves(Halves bits, void* to, int count) {
+  _mm_maskstore_epi32(static_cast<int*>(to), PairsOf(count), (__m128i)bits);
+  if (count % 2 == 0) return;
+  const int last = count - 1;
+  const __m128i place = _mm_set1_epi16(static_cast<int16_t>(2 * last | (2 * last + 1) << 8));
+  const uint16_t half =
+      static_cast<uint16_t>(_mm_cvtsi128_si32(_mm_shuffle_epi8((__m128i)bits, place)));
+  memcpy(static_cast<char*>(to) + 2 * last, &half, sizeof(half));
+}
+#else
+inline Halves LoadSomeHalves(const void* from, int count) {
+  const uint16_t* const halves = static_cast<const uint16_t*>(from);
+  uint64_t bits = 0;
+  for (int i = 0; i < count; ++i) bits |= uint64_t{halves[i]} << (16 * i);
+  return LoadHalves(&bits);
+}
+inline void StoreSomeHalves(Halves bits, void* to, int count) {
+  uint16_t* const halves = static_cast<uint16_t*>(to);
+  for (int i = 0; i < count; ++i) halves[i] = bits[i];
+}
+#endif
+
+// bfloat16 is the upper half of a float; rounding is to nearest, ties to even.
+inline Floats FloatsOf(Halves bits, Bfloat16) {
   return (Floats)(__builtin_convertvector(bits, Words) << 16);
 }
 
-inline void Store(Floats lanes, Bfloat16* to) {
+inline Halves Rounded(Floats lanes, Bfloat16) {
   const Words bits = (Words)lanes;
   const Words rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
   const Words quiet = ((bits >> 16) & 0x8000) | 0x7fc0;
   const Words is_nan = (Words)(lanes != lanes);
-  const Words chosen = (is_nan & quiet) | (~is_nan & rounded);
-  const Halves halves = __builtin_convertvector(chosen, Halves);
-  memcpy(to, &halves, sizeof(halves));
+  return __builtin_convertvector((is_nan & quiet) | (~is_nan & rounded), Halves);
 }
 
 #if defined(__AVX512F__)
-inline Floats Load(const Half* from) {
+inline Floats FloatsOf(Halves bits, Half) {
   // The masked forms do the same, and spare GCC 12's warning of an uninitialized operand.
-  return _mm512_maskz_cvtph_ps(0xffff, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
+  return _mm512_maskz_cvtph_ps(0xffff, (__m256i)bits);
 }
-inline void Store(Floats lanes, Half* to) {
-  _mm256_storeu_si256(
-      reinterpret_cast<__m256i*>(to),
-      _mm512_maskz_cvtps_ph(0xffff, lanes, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+inline Halves Rounded(Floats lanes, Half) {
+  return (Halves)_mm512_maskz_cvtps_ph(0xffff, lanes,
+                                       _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
 #elif defined(__AVX2__)
-inline Floats Load(const Half* from) {
-  return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
-}
-inline void Store(Floats lanes, Half* to) {
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(to),
-                   _mm256_cvtps_ph(lanes, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+inline Floats FloatsOf(Halves bits, Half) { return _mm256_cvtph_ps((__m128i)bits); }
+inline Halves Rounded(Floats lanes, Half) {
+  return (Halves)_mm256_cvtps_ph(lanes, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
 #else
-inline Floats Load(const Half* from) {
+inline Floats FloatsOf(Halves bits, Half) {
   Floats lanes;
-  for (int i = 0; i < kLanes; ++i) lanes[i] = HalfToFloat(from[i]);
+  for (int i = 0; i < kLanes; ++i) lanes[i] = HalfToFloat(Half{bits[i]});
   return lanes;
 }
-inline void Store(Floats lanes, Half* to) {
-  for (int i = 0; i < kLanes; ++i) to[i] = FloatToHalf(lanes[i]);
+inline Halves Rounded(Floats lanes, Half) {
+  Halves bits;
+  for (int i = 0; i < kLanes; ++i) bits[i] = FloatToHalf(lanes[i]).bits;
+  return bits;
 }
 #endif
+
+// Short is Half or Bfloat16.
+template <typename Short>
+inline Floats Load(const Short* from) {
+  return FloatsOf(LoadHalves(from), Short{});
+}
+template <typename Short>
+inline void Store(Floats lanes, Short* to) {
+  StoreHalves(Rounded(lanes, Short{}), to);
+}
+template <typename Short>
+inline Floats LoadSome(const Short* from, int count) {
+  return FloatsOf(LoadSomeHalves(from, count), Short{});
+}
+template <typename Short>
+inline void StoreSome(Floats lanes, Short* to, int count) {
+  StoreSomeHalves(Rounded(lanes, Short{}), to, count);
+}
 
 // Bytes as whole numbers.
 #if defined(__AVX512F__)
@@ -205,20 +269,6 @@ inline Floats LoadSome(const int8_t* from, int count) {
   return FromBytes(bytes);
 }
 #endif
-
-template <typename Short>
-inline Floats LoadSome(const Short* from, int count) {
-  Short padded[kLanes] = {};
-  for (int i = 0; i < count; ++i) padded[i] = from[i];
-  return Load(padded);
-}
-
-template <typename Short>
-inline void StoreSome(Floats lanes, Short* to, int count) {
-  Short padded[kLanes];
-  Store(lanes, padded);
-  for (int i = 0; i < count; ++i) to[i] = padded[i];
-}
 
 }  // namespace GRAPH_OPT_SET
 }  // namespace graph_opt

@@ -1,13 +1,11 @@
 // The functors of group lookups without TensorFlow, on random groups, compared with plain loops in
 // double precision.
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <new>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -268,7 +266,7 @@ void FaultsAreFound(const RowKernels& kernels) {
 void CopiesSingleRowsUntilOneIsNone(const RowKernels& kernels) {
   constexpr int64_t kCount = 200;
   constexpr int64_t kRows = 50;
-  for (int64_t dim : {1, 3, 16, 20, 64}) {
+  for (int64_t dim : {1, 2, 3, 5, 9, 16, 20, 27, 64}) {
     const int64_t stride = dim == 16 ? 2 * dim : dim;
     const std::vector<float> table = [stride] {
       std::vector<float> rows(kRows * stride);
@@ -307,6 +305,71 @@ void CopiesSingleRowsUntilOneIsNone(const RowKernels& kernels) {
           CHECK(pooled[i] == (bag < stop ? table[ids[bag] * stride + i % dim] : -1.0f));
         }
       }
+    }
+  }
+}
+
+// Whatever the width of rows, those of 16 bits are copied, widened, summed and rounded as single
+// elements are, and nothing beside them is written.
+void SixteenBitRowsOfAnyWidth(const RowKernels& kernels) {
+  constexpr uint16_t kGuard = 0x5a5a;
+  constexpr int64_t kMostWidth = 70;
+  Random random(11);
+  for (RowType type : {RowType::kHalf, RowType::kBfloat16}) {
+    std::vector<uint16_t> table(2 * kMostWidth);
+    for (uint16_t& element : table) {  // small whole numbers, of which sums are exact
+      const float value = static_cast<float>(static_cast<int>(random() % 64) - 32);
+      uint32_t bits;
+      std::memcpy(&bits, &value, sizeof(bits));
+      element = type == RowType::kHalf ? FloatToHalf(value).bits : uint16_t(bits >> 16);
+    }
+    const auto value_of = [type](uint16_t element) {
+      const uint32_t bits = uint32_t{element} << 16;
+      float value;
+      std::memcpy(&value, &bits, sizeof(value));
+      return type == RowType::kHalf ? HalfToFloat(Half{element}) : value;
+    };
+    for (int64_t dim = 1; dim <= kMostWidth; ++dim) {
+      const void* rows[] = {table.data(), table.data(), table.data() + dim};
+      const int64_t offsets[] = {0, 1, 3};  // a bag of one id, and one of two
+      std::vector<uint16_t> narrow(2 * dim + 1, kGuard);
+      std::vector<float> wide(2 * dim + 1, 77.0f);
+      PoolBlock block = {};
+      block.rows = rows;
+      block.offsets = offsets;
+      block.num_bags = 2;
+      block.dim = dim;
+      block.type = type;
+      block.combiner = Combiner::kSum;
+      block.pooled = narrow.data();
+      block.pooled_stride = dim;
+      block.pooled_type = type;
+      kernels.pool(block);
+      block.pooled = wide.data();
+      block.pooled_type = RowType::kFloat;
+      kernels.pool(block);
+      for (int64_t d = 0; d < dim; ++d) {
+        const float sum = value_of(table[d]) + value_of(table[dim + d]);
+        CHECK(narrow[d] == table[d] && wide[d] == value_of(table[d]));
+        CHECK(wide[dim + d] == sum && value_of(narrow[dim + d]) == sum);
+      }
+      CHECK(narrow[2 * dim] == kGuard && wide[2 * dim] == 77.0f);
+      std::vector<uint16_t> copied(2 * dim + 1, kGuard);
+      const int32_t ids[] = {1, 0};
+      SingleRows single = {};
+      single.ids = ids;
+      single.count = 2;
+      single.rows = table.data();
+      single.num_rows = 2;
+      single.row_bytes = single.row_stride = single.pooled_bytes = 2 * dim;
+      single.pooled = copied.data();
+      single.type = single.pooled_type = type;
+      single.dim = dim;
+      CHECK(kernels.copy_rows(single) == 2);
+      for (int64_t d = 0; d < dim; ++d) {
+        CHECK(copied[d] == table[dim + d] && copied[dim + d] == table[d]);
+      }
+      CHECK(copied[2 * dim] == kGuard);
     }
   }
 }
@@ -382,24 +445,13 @@ void ScratchBlocksAreAsLargeAsAsked() {
   CHECK(refused);
 }
 
-// Little work is done by the caller, more by some threads, and each task once.
 void OnlyManyBytesTakeMoreThreads() {
-  constexpr int64_t kTasks = 100;
-  Threads all(4);
   const std::pair<int64_t, int> cases[] = {{0, 1}, {100 << 10, 1}, {300 << 10, 2}, {1 << 30, 4}};
   for (const auto& bytes_and_threads : cases) {
-    ThreadsForBytes some(&all, bytes_and_threads.first);
-    CHECK(some.num_threads() == bytes_and_threads.second);
-    std::vector<std::atomic<int>> runs(kTasks);
-    std::atomic<int> elsewhere(0);
-    const std::thread::id caller = std::this_thread::get_id();
-    some.Run(kTasks, [&](int64_t task) {
-      ++runs[task];
-      if (std::this_thread::get_id() != caller) ++elsewhere;
-    });
-    for (const std::atomic<int>& times : runs) CHECK(times == 1);
-    if (bytes_and_threads.second == 1) CHECK(elsewhere == 0);
+    CHECK(ThreadsForBytes(4, bytes_and_threads.first) == bytes_and_threads.second);
   }
+  CHECK(ThreadsForBytes(4, std::numeric_limits<int64_t>::max()) == 4);
+  CHECK(ThreadsForBytes(1, 1 << 30) == 1);
 }
 
 }  // namespace
@@ -416,6 +468,7 @@ int main(int argc, char** argv) {
   for (const RowKernels* const* set = RunnableRowKernels(); *set != nullptr; ++set, ++sets) {
     std::printf("%s\n", (*set)->name);
     SixteenBitRowsAreRoundedOnce(**set);
+    SixteenBitRowsOfAnyWidth(**set);
     FaultsAreFound(**set);
     CopiesSingleRowsUntilOneIsNone(**set);
     for (int seed = 0; seed < seeds; ++seed) {

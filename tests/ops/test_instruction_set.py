@@ -52,8 +52,8 @@ def test_the_widest_set_up_to_the_limit_that_rows_fill(program: Path, limit: str
     expected = []
     for width in (4, 8, 16):
         of_floats = [one for one in usable if width % LANES[one] == 0]
-        # Converting 16-bit rows takes AVX2.
-        of_halves = [one for one in of_floats if one != "portable"] or usable[:2]
+        # Converting 16-bit rows takes AVX2, and masks of their elements AVX-512.
+        of_halves = [one for one in of_floats if one != "portable"] or usable
         expected.append("{} {}".format(of_floats[-1], of_halves[-1]))
     ran = chosen(program, limit)
     assert ran.stdout.splitlines() == expected
@@ -71,7 +71,7 @@ def test_users_are_told_the_instruction_set() -> None:
     assert graph_opt.instruction_set(16) == cpu_has()[-1]
     assert graph_opt.instruction_set(4) == "portable"
     assert graph_opt.instruction_set(5) == cpu_has()[:2][-1]  # masked vectors
-    assert graph_opt.instruction_set(4, dtype="float16") == cpu_has()[:2][-1]
+    assert graph_opt.instruction_set(4, dtype="float16") == cpu_has()[-1]
     with pytest.raises(ValueError, match="at least 1 column"):
         graph_opt.instruction_set(0)
     with pytest.raises(ValueError, match="float64"):

@@ -368,6 +368,19 @@ def a_lookup_behind_a_variable() -> None:
     models.train([pooled], inputs)
 
 
+@changed_by("parse_examples", fused_models.config())
+def lookups_of_examples() -> None:
+    names = ["feature_{}".format(number) for number in range(8)]
+    wanted: Dict[str, Any] = {name: tf.VarLenFeature(tf.int64) for name in names}
+    wanted["price"] = tf.FixedLenFeature([1], tf.float32, [0.5])
+    parsed = tf.io.parse_example(tf.placeholder(tf.string, [None]), wanted)
+    pooled = [
+        tf.nn.safe_embedding_lookup_sparse(fused_models.table(name), parsed[name], combiner="sum")
+        for name in names
+    ]
+    tf.multiply(parsed["price"], tf.add_n(pooled), name="scores")
+
+
 # Graphs that serve.
 
 
@@ -382,16 +395,3 @@ def lookups_of_dense_strings() -> None:
     ]
     features = {name: tf.placeholder(tf.string, [None, 2]) for name in names}
     tf.reduce_sum(tf.feature_column.input_layer(features, columns), 1, name="scores")
-
-
-@changed_by("parse_examples", fused_models.config(), served=(frozenset(["scores"]),))
-def lookups_of_examples() -> None:
-    names = ["feature_{}".format(number) for number in range(8)]
-    wanted: Dict[str, Any] = {name: tf.VarLenFeature(tf.int64) for name in names}
-    wanted["price"] = tf.FixedLenFeature([1], tf.float32, [0.5])
-    parsed = tf.io.parse_example(tf.placeholder(tf.string, [None]), wanted)
-    pooled = [
-        tf.nn.safe_embedding_lookup_sparse(fused_models.table(name), parsed[name], combiner="sum")
-        for name in names
-    ]
-    tf.multiply(parsed["price"], tf.add_n(pooled), name="scores")

@@ -96,7 +96,10 @@ def _marked(found: Match[str], lines: Sequence[str]) -> str:
 def _table(bench: str, part: Optional[str]) -> Sequence[str]:
     head, rows = _TABLES[bench, part]
     path = _published(bench)
-    return [*head, *rows(read(path)), "", conditions(machine_in(path))]
+    lines = rows(read(path))
+    if not lines:
+        return ["Not measured since this was added: `make bench-{}` does.".format(bench)]
+    return [*head, *lines, "", conditions(machine_in(path))]
 
 
 def _sentence(bench: str) -> str:
@@ -158,6 +161,7 @@ _TABLES: Dict[
     ("collectives", None): (collectives_page.HEAD, collectives_page.rows),
     ("scaling", None): (scaling_page.HEAD, scaling_page.rows),
     ("serving", None): (serving_page.HEAD, serving_page.rows),
+    ("serving", "memory"): (serving_page.MEMORY_HEAD, serving_page.memory_rows),
     ("server_scaling", None): (server_scaling_page.HEAD, server_scaling_page.rows),
 }
 

@@ -51,13 +51,13 @@ class GroupApplyKernel : public OpKernel {
     OP_REQUIRES_OK(ctx, ReadTables(&variables, dims, &tables, &table_rows));
     OP_REQUIRES_OK(ctx, optimizer_.ReadHyperparameters(ctx, &optimizer, &of_shards));
     SetOptimizers(of_shards, &tables);
-    DeviceThreads all(ctx);
+    DeviceThreads all(ctx);  // a deferred step may begin with a pass over its tables
     DeferredStep step;
     OP_REQUIRES_OK(ctx, step.Open(ctx, states_, optimizer_, &variables));
     SetDeferred(step, &tables);
     OP_REQUIRES_OK(ctx, step.Begin(ctx, optimizer, &all));
     const std::vector<GradientTable> plain = PlainTables(tables);
-    ThreadsForBytes threads(&all, BytesOfGradients(plain, lookups));
+    DeviceThreads threads(ctx, BytesOfGradients(plain, lookups));
     const BagFault fault = GroupApply(optimizer, tables, lookups, BestRowKernels(), &threads);
     // Also after a fault, as tables without one have been written.
     OP_REQUIRES_OK(ctx, logs_.Append(ctx, attrs_, plain, lookups, &threads));

@@ -52,7 +52,8 @@ class DynamicApplyKernel : public OpKernel {
                                         " and gradients of shape ", gradients.shape().DebugString(),
                                         " for dynamic table '", table->options().name,
                                         "'; need [n] and [n, ", table->dim(), "]"));
-    DeviceThreads threads(ctx);
+    const int64_t row_bytes = table->dim() * static_cast<int64_t>(sizeof(float));
+    DeviceThreads threads(ctx, table->BytesToFind(n) + BytesOfGradients(n, row_bytes));
     const WideKeys wide(keys);
     ScratchArray<int64_t> rows(n);
     std::shared_ptr<Hold> hold;

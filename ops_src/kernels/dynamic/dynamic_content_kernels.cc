@@ -92,6 +92,12 @@ class ExportKernel : public ContentKernel {
   }
 };
 
+int64_t BytesToWrite(const DynamicTable& table, const DynamicTable::Contents& contents) {
+  const int64_t rows_of_key = 1 + static_cast<int64_t>(contents.slots.size());
+  const int64_t row_bytes = rows_of_key * table.dim() * static_cast<int64_t>(sizeof(float));
+  return table.BytesToFind(contents.num_keys) + 2 * contents.num_keys * row_bytes;
+}
+
 class ImportKernel : public ContentKernel {
  public:
   using ContentKernel::ContentKernel;
@@ -116,7 +122,7 @@ class ImportKernel : public ContentKernel {
     OP_REQUIRES_OK(ctx,
                    ReadNumbersIfAny(ctx, numbers, "frequencies have", n, &contents.frequencies));
     OP_REQUIRES_OK(ctx, ReadNumbersIfAny(ctx, numbers + 1, "versions have", n, &contents.versions));
-    DeviceThreads threads(ctx);
+    DeviceThreads threads(ctx, BytesToWrite(*table, contents));
     OP_REQUIRES_OK(ctx, StatusOfOp(name(), table->Import(contents, &threads)));
   }
 };
@@ -192,7 +198,7 @@ class AssignKernel : public OpKernel {
       contents.slots.assign(open.slot + 1, nullptr);
       contents.slots.back() = rows;
     }
-    DeviceThreads threads(ctx);
+    DeviceThreads threads(ctx, BytesToWrite(*table, contents));
     OP_REQUIRES_OK(ctx, StatusOfOp(name(), table->Import(contents, &threads)));
   }
 
@@ -209,7 +215,7 @@ class EraseKernel : public TableKernel {
     const int64_t* keys;
     int64_t n;
     TF_RETURN_IF_ERROR(ReadKeys(ctx, 1, &keys, &n));
-    DeviceThreads threads(ctx);
+    DeviceThreads threads(ctx, table->BytesToFind(n));
     table->Erase(keys, n, &threads);
     return Status();
   }

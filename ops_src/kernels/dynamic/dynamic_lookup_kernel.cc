@@ -41,7 +41,8 @@ class DynamicLookupKernel : public TableKernel {
     shape.AddDim(table->dim());
     Tensor* values = nullptr;
     TF_RETURN_IF_ERROR(ctx->allocate_output(0, shape, &values));
-    DeviceThreads threads(ctx);
+    const int64_t row_bytes = table->dim() * static_cast<int64_t>(sizeof(float));
+    DeviceThreads threads(ctx, table->BytesToFind(find.num_keys) + 2 * find.num_keys * row_bytes);
     ScratchArray<int64_t> rows(find.num_keys);
     std::shared_ptr<Hold> hold;
     EvictedRows evicted;

@@ -41,7 +41,7 @@ class MetadataKernel : public TableKernel {
     Tensor* versions = nullptr;
     TF_RETURN_IF_ERROR(ctx->allocate_output(0, keys.shape(), &frequencies));
     TF_RETURN_IF_ERROR(ctx->allocate_output(1, keys.shape(), &versions));
-    DeviceThreads threads(ctx);
+    DeviceThreads threads(ctx, table->BytesToFind(keys.NumElements()));
     table->ReadMetadata(Int64sOf(keys), keys.NumElements(), &threads, Int64sOf(frequencies),
                         Int64sOf(versions));
     return Status();

@@ -120,7 +120,9 @@ class GroupDynamicRowsKernel : public OpKernel {
   // With many tables each thread has some of them; otherwise all work on one after another.
   Status FindAll(OpKernelContext* ctx, const std::vector<TableKeys>& tables,
                  std::vector<std::shared_ptr<Holds>>* holds) const {
-    DeviceThreads threads(ctx);
+    int64_t bytes = 0;
+    for (const TableKeys& table : tables) bytes += table.BytesToFind();
+    DeviceThreads threads(ctx, bytes);
     const int64_t count = static_cast<int64_t>(tables.size());
     std::vector<absl::Status> found(tables.size());
     const auto find = [&](int64_t t, Parallel* parallel) {

@@ -16,6 +16,12 @@ struct PartKeys {
 
 }  // namespace
 
+int64_t TableKeys::BytesToFind() const {
+  int64_t bytes = 0;
+  for (const Lookup& lookup : lookups) bytes += parts[0]->BytesToFind(lookup.keys->NumElements());
+  return bytes;
+}
+
 absl::Status TableKeys::FindRows(Parallel* parallel,
                                  std::vector<std::shared_ptr<Hold>>* holds) const {
   if (parts.size() == 1 && lookups.size() == 1 && !skip_negative) {

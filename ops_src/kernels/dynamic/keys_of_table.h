@@ -27,6 +27,9 @@ struct TableKeys {
   };
   std::vector<Lookup> lookups;
 
+  // As DynamicTable::BytesToFind.
+  int64_t BytesToFind() const;
+
   // Under a ReadLock of each part. Finds the rows of each part at once, so that keys of several
   // lookups agree. Adds the holds.
   absl::Status FindRows(Parallel* parallel, std::vector<std::shared_ptr<Hold>>* holds) const;

@@ -21,6 +21,8 @@ namespace errors = tensorflow::errors;
 using tensorflow::tstring;
 typedef std::vector<Tensor> Tensors;
 
+constexpr int64_t kReadMeanwhile = 16;  // bytes of rows, while one is parsed
+
 ValueKind KindOf(DataType dtype) {
   if (dtype == tensorflow::DT_INT64) return ValueKind::kInt64;
   return dtype == tensorflow::DT_FLOAT ? ValueKind::kFloat : ValueKind::kBytes;
@@ -80,9 +82,12 @@ class GroupParseKernel : public OpKernel {
     const std::shared_ptr<const FeatureNames> names = NamesOf(ctx);
     const Tensor& serialized = ctx->input(0);
     LocatedFeatures located;
-    DeviceThreads threads(ctx);
+    const std::vector<SerializedExample> examples = ExamplesOf(serialized);
+    int64_t bytes = 0;
+    for (const SerializedExample& example : examples) bytes += example.bytes;
+    DeviceThreads threads(ctx, kReadMeanwhile * bytes);
     const bool is_usual = serialized.dims() == 1 && names->are_distinct() &&
-                          located.Locate(ExamplesOf(serialized), *names, kinds_, &threads) &&
+                          located.Locate(examples, *names, kinds_, &threads) &&
                           AreDenseWhole(ctx, located);
     if (is_usual) {
       OP_REQUIRES_OK(ctx, Write(ctx, located, &threads));

@@ -39,9 +39,9 @@ class ExchangeChangedRowsKernel : public OwnerKernel<OpKernel> {
     for (int i : served()) mine.Add(tensors, i, table_name(i));
     const std::vector<ServedShard>& shards = mine.shards();
     OP_REQUIRES_OK(ctx, ReadReceived(ctx, shards, &received));
-    DeviceThreads threads(ctx);
     std::vector<std::vector<RequestedRows>*> requests;
     for (std::vector<RequestedRows>& of_rank : received.ranks) requests.push_back(&of_rank);
+    DeviceThreads threads(ctx, mine.BytesOf(tensors, requests));
     OP_REQUIRES_OK(ctx, StatusOfOp(name(), mine.FindRows(tensors, requests, &threads)));
     ChangedRowsForRanks message(shards, received, changed, type(), &threads);
     OP_REQUIRES_OK(ctx, StatusOfOp(name(), message.Find()));

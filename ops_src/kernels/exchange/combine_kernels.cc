@@ -55,7 +55,12 @@ class ExchangeCombineGradKernel : public ReceiverKernel {
     for (int64_t count : elements) size += count;
     Tensor* gradients = nullptr;
     OP_REQUIRES_OK(ctx, ctx->allocate_output(0, TensorShape({size}), &gradients));
-    DeviceThreads threads(ctx);
+    int64_t costs = 0;
+    for (const PooledGradient& lookup : lookups) {
+      costs +=
+          BytesOfGradients(lookup.bags.num_ids, RowBytesOf(type(), shards.widths[lookup.table]));
+    }
+    DeviceThreads threads(ctx, costs);
     OP_REQUIRES_OK(
         ctx, StatusOfOp(name(),
                         GradientsOfSentRows(shards, num_servers(), attrs_.table_names, lookups,
@@ -109,7 +114,7 @@ class ExchangeCombineWeightsGradKernel : public ReceiverKernel {
       lookups.push_back(lookup);
       places.push_back(i);
     }
-    DeviceThreads threads(ctx);
+    DeviceThreads threads(ctx, BytesOf(RowsOf(tables, lookups)));
     BagFault fault = GroupWeightGradient(tables, lookups, &threads);
     if (fault.kind == BagFault::kNone) return;
     fault.lookup = places[fault.lookup];

@@ -51,9 +51,9 @@ class ExchangeGatherKernel : public OwnerKernel<tensorflow::AsyncOpKernel> {
     *agreed = ToTensorFlow(AgreedStatus(received.states));
     if (!agreed->ok()) return Status();
     ArriveAtExchange(exchange_, ExchangePhase::kReceived, nullptr);
-    DeviceThreads threads(ctx);
     std::vector<std::vector<RequestedRows>*> requests;
     for (std::vector<RequestedRows>& of_rank : received.ranks) requests.push_back(&of_rank);
+    DeviceThreads threads(ctx, mine.BytesOf(tensors, requests));
     TF_RETURN_IF_ERROR(StatusOfOp(name(), mine.FindRows(tensors, requests, &threads)));
     const std::vector<int64_t> elements = ElementsOfRanks(shards, received);
     int64_t size = 0;
@@ -88,7 +88,7 @@ class ExchangeGatherGradKernel : public OwnerKernel<OpKernel> {
                 errors::InvalidArgument(name(), ": ", gradients->NumElements(),
                                         " gradients, the rows that were asked for have ", size,
                                         " elements"));
-    DeviceThreads threads(ctx);
+    DeviceThreads threads(ctx, BytesOfGradients(shards, received, type()));
     ReceivedGradients sums(shards, received, gradients->tensor_data().data(), type(),
                            BestRowKernels(), &threads);
     OP_REQUIRES_OK(ctx, StatusOfOp(name(), sums.Sort()));

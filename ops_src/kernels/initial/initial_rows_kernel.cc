@@ -39,7 +39,8 @@ class InitialRowsKernel : public OpKernel {
     Tensor* output = nullptr;
     OP_REQUIRES_OK(
         ctx, ctx->allocate_output(0, TensorShape({rows.dim_size(0), values_.width}), &output));
-    DeviceThreads threads(ctx);
+    constexpr int64_t kReadMeanwhile = 8;  // values, while one is made
+    DeviceThreads threads(ctx, kReadMeanwhile * output->TotalBytes());
     WriteInitialRows(values_,
                      reinterpret_cast<const int64_t*>(rows.flat<tensorflow::int64>().data()),
                      rows.dim_size(0), &threads, output->flat<float>().data());

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <utility>
 
@@ -19,16 +20,21 @@ namespace graph_opt {
 // The intra-op threads of a kernel's device, or in a thread of a stage's pool those of the pool. A
 // thread takes the next task when it has finished one, so tasks need not cost the same; and the
 // caller takes those for which no thread is free, so that it never waits for the work of other ops.
-// A thread that yields to others runs all tasks itself: the others need the intra-op threads.
+// A thread that yields to others runs all tasks itself: the others need the intra-op threads. For
+// little work none are woken.
 class DeviceThreads : public Parallel {
  public:
-  explicit DeviceThreads(tensorflow::OpKernelContext* ctx)
-      : workers_(ctx->device()->tensorflow_cpu_worker_threads()), pool_(StagePool::OfThread()) {}
+  // For work that takes about as long as to read or write so many bytes of rows.
+  DeviceThreads(tensorflow::OpKernelContext* ctx, int64_t bytes)
+      : workers_(ctx->device()->tensorflow_cpu_worker_threads()),
+        pool_(StagePool::OfThread()),
+        bytes_(bytes) {}
 
-  int num_threads() const override {
-    if (pool_ != nullptr) return pool_->num_threads();
-    return OnYieldingThread() ? 1 : std::max(workers_->num_threads, 1);
-  }
+  // For work on whole tables, and what nobody can tell the size of before.
+  explicit DeviceThreads(tensorflow::OpKernelContext* ctx)
+      : DeviceThreads(ctx, std::numeric_limits<int64_t>::max()) {}
+
+  int num_threads() const override { return ThreadsForBytes(most_threads(), bytes_); }
 
   void Run(int64_t num_tasks, const std::function<void(int64_t)>& work) override {
     const int64_t others =
@@ -46,6 +52,11 @@ class DeviceThreads : public Parallel {
   }
 
  private:
+  int most_threads() const {
+    if (pool_ != nullptr) return pool_->num_threads();
+    return OnYieldingThread() ? 1 : std::max(workers_->num_threads, 1);
+  }
+
   // Shared with threads that may start after everything is done and Run has returned.
   class Tasks {
    public:
@@ -87,6 +98,7 @@ class DeviceThreads : public Parallel {
 
   const tensorflow::DeviceBase::CpuWorkerThreads* const workers_;
   StagePool* const pool_;
+  const int64_t bytes_;
 };
 
 }  // namespace graph_opt

@@ -26,8 +26,7 @@ class GroupGradKernel : public GroupKernel {
     std::vector<PooledGradient> lookups;
     std::vector<int64_t> table_rows;
     OP_REQUIRES_OK(ctx, ReadTables(ctx, inputs, &tables, &lookups, &table_rows));
-    DeviceThreads all(ctx);
-    ThreadsForBytes threads(&all, BytesOfGradients(tables, lookups));
+    DeviceThreads threads(ctx, BytesOfGradients(tables, lookups));
     GroupGradient gradient(tables, lookups, BestRowKernels(), &threads);
     const BagFault fault = gradient.Sort();
     OP_REQUIRES_OK(ctx, FaultStatus(fault, attrs_, table_rows, name()));
@@ -136,7 +135,7 @@ class GroupWeightsGradKernel : public GroupKernel {
       lookup.weight_gradients = weight_gradient->flat<float>().data();
       lookups.push_back(lookup);
     }
-    DeviceThreads threads(ctx);
+    DeviceThreads threads(ctx, BytesOf(RowsOf(tables.tables(), lookups)));
     const BagFault fault = GroupWeightGradient(tables.tables(), lookups, &threads);
     OP_REQUIRES_OK(ctx, FaultStatus(fault, attrs_, tables.rows(), name()));
   }

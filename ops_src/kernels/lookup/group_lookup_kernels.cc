@@ -32,8 +32,7 @@ class GroupLookupKernel : public GroupKernel {
     TF_RETURN_IF_ERROR(
         AllocatePooled(ctx, attrs_, inputs, tables.dims(), tables.dtypes(), &lookups));
     if (!ahead_.empty()) TF_RETURN_IF_ERROR(LeaveOut(ctx, &lookups));
-    DeviceThreads all(ctx);
-    ThreadsForBytes threads(&all, BytesOf(tables.tables(), lookups));
+    DeviceThreads threads(ctx, BytesOf(RowsOf(tables.tables(), lookups)));
     const BagFault fault = GroupLookup(tables.tables(), lookups, BestRowKernels(), &threads);
     TF_RETURN_IF_ERROR(FaultStatus(fault, attrs_, tables.rows(), name()));
     return Status();

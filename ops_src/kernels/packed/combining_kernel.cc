@@ -114,7 +114,7 @@ Status CombiningKernel::Combine(OpKernelContext* ctx, const GroupInputs& inputs,
   TF_RETURN_IF_ERROR(NumberedLookups(ctx, inputs, shards, first_read, &lookups));
   for (int t = 0; t < attrs_.num_tables(); ++t) pooled.push_back(IsPooled(shards, t));
   NumberBags(tables, pooled, &lookups, &numbers_of_bags);
-  DeviceThreads threads(ctx);
+  DeviceThreads threads(ctx, BytesOf(RowsOf(tables, lookups)));
   return FaultOf(GroupLookup(tables, lookups, BestRowKernels(), &threads), tables);
 }
 
@@ -130,7 +130,7 @@ Status CombiningKernel::Refresh(OpKernelContext* ctx, const GroupInputs& inputs,
   NewRows fresh(shards, tables, sent);
   write(&fresh);
   TF_RETURN_IF_ERROR(NumberedLookups(ctx, inputs, shards, first_read, &lookups));
-  DeviceThreads threads(ctx);
+  DeviceThreads threads(ctx, BytesOf(RowsOf(tables, lookups)));
   std::vector<RefreshedLookup> refreshed;
   TF_RETURN_IF_ERROR(
       FaultOf(RefreshBags(tables, fresh.changed(), lookups, BestRowKernels(), &threads, &refreshed),

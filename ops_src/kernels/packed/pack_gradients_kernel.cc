@@ -53,7 +53,7 @@ class GroupPackGradientsKernel : public SendingKernel {
     OP_REQUIRES_OK(ctx, ReadGradients(ctx, attrs_, inputs, &lookups, &dims));
     std::vector<GradientTable> tables = Tables(&table_rows);
     for (int t = 0; t < attrs_.num_tables(); ++t) tables[t].dim = dims[t];
-    DeviceThreads threads(ctx);
+    DeviceThreads threads(ctx, BytesOfGradients(tables, lookups));
     std::vector<SentBags> sent;
     OP_REQUIRES_OK(ctx, ReadRequests(ctx, lookups, &sent));
     const Parts parts = sent.empty() ? Part(tables, lookups) : Part(tables, lookups, sent);

@@ -50,7 +50,7 @@ class GroupPrepareKernel : public SendingKernel {
       lookups[i].bags = inputs.bags(i);
       lookups[i].table = attrs_.lookup_tables[i];
     }
-    DeviceThreads threads(ctx);
+    DeviceThreads threads(ctx, BytesOfIds(lookups));
     const Parts parts = Part(tables, lookups);
     if (parts.counts) CountPooled(tables, lookups, parts, &threads);
     UniqueIds unique(tables, by_key(), parts.by_rows, &threads);

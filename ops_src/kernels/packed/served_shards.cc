@@ -11,6 +11,21 @@ void ServedShards::Add(const VariableTables& variables, int variable, const std:
   variables_.push_back(variable);
 }
 
+int64_t ServedShards::BytesOf(const VariableTables& variables,
+                              const std::vector<std::vector<RequestedRows>*>& requests) const {
+  int64_t bytes = 0;
+  for (size_t i = 0; i < shards_.size(); ++i) {
+    const DynamicTable* const table = variables.dynamic_table(variables_[i]);
+    const int64_t row_bytes = shards_[i].dim * static_cast<int64_t>(sizeof(float));
+    for (const std::vector<RequestedRows>* request : requests) {
+      const RequestedRows& asked = (*request)[i];
+      bytes += (NumReadRows(asked) + asked.count) * row_bytes;
+      if (table != nullptr) bytes += table->BytesToFind(asked.count);
+    }
+  }
+  return bytes;
+}
+
 absl::Status ServedShards::FindRows(const VariableTables& variables,
                                     const std::vector<std::vector<RequestedRows>*>& requests,
                                     Parallel* parallel) {

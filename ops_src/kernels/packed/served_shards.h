@@ -19,6 +19,11 @@ class ServedShards {
 
   const std::vector<ServedShard>& shards() const { return shards_; }
 
+  // What finding the rows that are asked for, and sending them, costs, as bytes of rows that would
+  // be read meanwhile.
+  int64_t BytesOf(const VariableTables& variables,
+                  const std::vector<std::vector<RequestedRows>*>& requests) const;
+
   // Finds the rows of keys that are asked of dynamic tables, by one or several ranks, and where the
   // rows of all shards are. They stay there while this lives.
   absl::Status FindRows(const VariableTables& variables,

@@ -26,6 +26,8 @@ namespace {
 
 namespace errors = tensorflow::errors;
 
+constexpr int64_t kReadMeanwhile = 8;  // bytes of rows, while one of an update is taken apart
+
 Status CheckVector(const std::string& op, const char* input, const Tensor& tensor) {
   if (tensor.dims() == 1) return Status();
   return errors::InvalidArgument(op, ": ", input, " has shape ", tensor.shape().DebugString(),
@@ -55,7 +57,7 @@ class GroupGatherKernel : public ServedShardsKernel<OpKernel> {
                    StatusOfOp(name(), ReadRequest(reinterpret_cast<const int64_t*>(
                                                       request.flat<tensorflow::int64>().data()),
                                                   request.NumElements(), shards, &requested)));
-    DeviceThreads threads(ctx);
+    DeviceThreads threads(ctx, served.BytesOf(tensors, {&requested}));
     OP_REQUIRES_OK(ctx, StatusOfOp(name(), served.FindRows(tensors, {&requested}, &threads)));
     int64_t size = 0;
     for (int i = 0; i < num_shards(); ++i) size += requested[i].count * shards[i].dim;
@@ -114,20 +116,27 @@ class GroupApplyPackedKernel : public ServedShardsKernel<OpKernel> {
     OP_REQUIRES_OK(ctx, CheckVector(name(), "update", update));
     ScratchArray<char> aligned;
     char* const bytes = AlignedBytes(update, &aligned);
-    DeviceThreads threads(ctx);
+    DeviceThreads all(ctx);  // a deferred step may begin with a pass over its tables
     DeferredStep step;
     OP_REQUIRES_OK(ctx, step.Open(ctx, states_, optimizer_, &variables));
     for (int i = 0; i < num_shards(); ++i) shards[i].deferred = step.rows(i);
     RowUpdate rows;
+    DeviceThreads readers(ctx, kReadMeanwhile * update.NumElements());
     OP_REQUIRES_OK(
-        ctx, StatusOfOp(name(), ReadUpdate(bytes, update.NumElements(), shards, &threads, &rows)));
+        ctx, StatusOfOp(name(), ReadUpdate(bytes, update.NumElements(), shards, &readers, &rows)));
+    int64_t costs = BytesOf(rows);
+    for (int i = 0; i < num_shards(); ++i) {
+      if (!shards[i].by_key) continue;
+      costs += variables.dynamic_table(i)->BytesToFind(rows.blocks[i].count);
+    }
+    DeviceThreads threads(ctx, costs);
     FoundKeys found;
     for (int i = 0; i < num_shards(); ++i) {
       if (!shards[i].by_key) continue;
       OP_REQUIRES_OK(ctx, StatusOfOp(name(), found.Find(variables.dynamic_table(i), &rows.blocks[i],
                                                         &threads)));
     }
-    OP_REQUIRES_OK(ctx, step.Begin(ctx, optimizer, &threads));
+    OP_REQUIRES_OK(ctx, step.Begin(ctx, optimizer, &all));
     ApplyUpdate(optimizer, shards, rows, BestRowKernels(), &threads);
     if (num_outputs() > 0) OP_REQUIRES_OK(ctx, Answer(ctx, shards, rows));
   }

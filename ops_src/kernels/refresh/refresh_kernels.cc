@@ -106,7 +106,7 @@ class GroupRefreshKernel : public OpKernel {
     std::vector<Lookup> lookups;
     OP_REQUIRES_OK(ctx, AllocatePooled(ctx, attrs_, inputs, tables.dims(), tables.dtypes(),
                                        &lookups, first_read));
-    DeviceThreads threads(ctx);
+    DeviceThreads threads(ctx, BytesOf(RowsOf(tables.tables(), lookups)));
     std::vector<RefreshedLookup> refreshed;
     const BagFault fault =
         RefreshBags(tables.tables(), changed, lookups, BestRowKernels(), &threads, &refreshed);

@@ -29,7 +29,7 @@ import tempfile
 import threading
 import time
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -38,13 +38,13 @@ from tools.bench.adam.traffic import MemoryCopy
 from tools.bench.process_outcome import PartFailed, nothing_of, outcome_of_process, with_figures
 from tools.bench.records import Goal, Outcome, Record, from_runs
 from tools.bench.serving import memory
-from tools.bench.serving.models import FULL, MODELS, QUICK, Arrays, Model, Served, export
+from tools.bench.serving.models import FULL, MODELS, QUICK, Arrays, Model, export
 from tools.bench.turns import in_turns, ratios, seconds_per_call
 
 LIMIT_SECONDS = 900.0
 ROWS = (1, 32, 512)
 CLIENTS = (1, 2)
-_FLOAT_BYTES = 4
+_TRIED = ("wide", "functions")
 _XLA_FLAGS = "--tf_xla_cpu_global_jit"  # XLA leaves CPUs alone without it
 
 P50_GOALS = {("wide", 1): Goal(">=", 4.0), ("dlrm", 1): Goal(">=", 1.5)}
@@ -70,9 +70,9 @@ class Turn(NamedTuple):
 
 
 def run(quick: bool = False) -> Outcome:
-    """Measures all models; `quick` tries one of them."""
+    """Measures all models; `quick` tries some of them."""
     outcome = Outcome(())
-    for name in list(MODELS)[:1] if quick else MODELS:
+    for name in _TRIED if quick else MODELS:
         try:
             outcome += outcome_of_process(measure, [name, quick], LIMIT_SECONDS)
         except PartFailed as error:
@@ -90,7 +90,7 @@ def measure(name: str, quick: bool) -> Outcome:
     sizes, effort = (QUICK, Effort(2, 0.0)) if quick else (FULL, Effort(5, 0.8))
     records: List[Record] = []
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
-        served = export(name, sizes, Path(folder) / "model")
+        row_bytes = export(name, sizes, Path(folder) / "model")
         sessions = {
             mode: stack.enter_context(opened)
             for mode, opened in _sessions(Path(folder), MODELS[name]).items()
@@ -100,7 +100,7 @@ def measure(name: str, quick: bool) -> Outcome:
         for rows in ROWS:
             request = {key: array[:rows] for key, array in whole.items()}
             calls = {mode: _call(session, request) for mode, session in sessions.items()}
-            floor = _floor(sessions["stock"], served, request, bandwidth, quick)
+            floor = _floor(sessions["stock"], row_bytes, request, bandwidth, quick)
             for clients in CLIENTS:
                 turns = in_turns(
                     {
@@ -115,8 +115,15 @@ def measure(name: str, quick: bool) -> Outcome:
 
 
 class _Open(NamedTuple):
+    """An export in a session; `dense` is the signature of its dense layers alone, if it has one."""
+
     session: Any
     signature: Any
+    dense: Optional[Any]
+
+    def tensor(self, info: Any) -> Any:
+        """A tensor of a signature."""
+        return self.session.graph.get_tensor_by_name(info.name)
 
 
 def _sessions(folder: Path, made: Model) -> Dict[str, Any]:
@@ -153,15 +160,15 @@ def _open(make: Any, config: Any, tags: List[str], folder: str) -> Iterator[_Ope
     graph = tf.Graph()
     with make(graph=graph, config=config) as session:
         meta_graph = tf.saved_model.loader.load(session, tags, folder)
-        yield _Open(session, meta_graph.signature_def["serving_default"])
+        signatures = dict(meta_graph.signature_def)
+        yield _Open(session, signatures["serving_default"], signatures.get("dense"))
 
 
 def _call(opened: _Open, request: Arrays) -> Call:
     """Sends a request as a server does: without looking up tensors by name each time."""
     names = sorted(request)
-    graph = opened.session.graph
-    feeds = [graph.get_tensor_by_name(opened.signature.inputs[name].name) for name in names]
-    scores = graph.get_tensor_by_name(opened.signature.outputs["scores"].name)
+    feeds = [opened.tensor(opened.signature.inputs[name]) for name in names]
+    scores = opened.tensor(opened.signature.outputs["scores"])
     send = opened.session.make_callable([scores], feeds)
     return functools.partial(send, *[request[name] for name in names])
 
@@ -189,21 +196,24 @@ def _turn(call: Call, clients: int, rows: int, seconds: float) -> Turn:
     return Turn(latencies, len(latencies) * rows / (time.perf_counter() - started))
 
 
-def _floor(opened: _Open, served: Served, request: Arrays, bandwidth: float, quick: bool) -> float:
+def _floor(
+    opened: _Open, row_bytes: float, request: Arrays, bandwidth: float, quick: bool
+) -> float:
     """Seconds of the dense layers on rows that are fed, and of reading the rows from memory."""
     rows = len(next(iter(request.values())))
-    graph = opened.session.graph
-    looked_up = graph.get_tensor_by_name(served.rows.name)
-    scores = graph.get_tensor_by_name(served.scores.name)
-    others = {
-        graph.get_tensor_by_name(opened.signature.inputs[name].name): value
-        for name, value in request.items()
-    }
+    signature = opened.signature
+    looked_up = opened.tensor(signature.outputs["rows"])
+    others = {opened.tensor(signature.inputs[name]): value for name, value in request.items()}
     values = opened.session.run(looked_up, others)
-    dense = opened.session.make_callable([scores], [looked_up, *others])
-    call = functools.partial(dense, values, *others.values())
+    if opened.dense is None:
+        fed, scores = {looked_up: values, **others}, signature.outputs["scores"]
+    else:
+        fed = {opened.tensor(opened.dense.inputs["rows"]): values}
+        scores = opened.dense.outputs["scores"]
+    dense = opened.session.make_callable([opened.tensor(scores)], list(fed))
+    call = functools.partial(dense, *fed.values())
     seconds = seconds_per_call(call, 0.0 if quick else 0.5, burn_in=5)
-    return seconds + rows * served.rows_per_request * served.width * _FLOAT_BYTES / bandwidth
+    return seconds + rows * row_bytes / bandwidth
 
 
 def _records(

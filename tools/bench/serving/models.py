@@ -5,18 +5,22 @@
     dlrm            13 counters [B, 13], and 26 tensors [B] of strings
     din             a user's 50 last items [B, 50] with attention to one item [B], and 8 features
     din_one_user    the same; all but the item are the same in all rows
+    functions       26 ids, each a tensor [B], with lookups in functions, as TensorFlow 2 saves them
 
 Sizes are those of the models that are trained (tools.bench.workloads), where these are the same.
 """
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
-from typing import Any, Callable, Dict, List, NamedTuple, Sequence
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from tools.bench.serving import functions
 from tools.bench.workloads.dlrm import model as dlrm_model
 from tools.bench.workloads.dlrm.criteo import COUNTERS
 from tools.bench.workloads.dlrm.schema import CATEGORICALS, INTEGER_COUNT
@@ -24,6 +28,7 @@ from tools.bench.workloads.wide import model as wide_model
 from tools.bench.workloads.wide.data import DataOptions, column_names
 
 SEED = 1
+_FLOAT_BYTES = 4
 MOST_ROWS = 512
 USER = ("history", *("feature_{}".format(number) for number in range(8)))
 """The inputs of `din` that are the same for all items of a request."""
@@ -66,13 +71,13 @@ class Model(NamedTuple):
     """How a model is built, a request of 512 rows, and how else it is exported.
 
     Attributes:
-      build: Makes it in the default graph.
+      build: Makes it in the default graph; None if TensorFlow 2 saves it (`functions`).
       request: Makes the request.
       repeated: What is the same in all rows of it.
       table_dtypes: Dtypes of tables beside float32 that are measured.
     """
 
-    build: Callable[[Sizes], Served]
+    build: Optional[Callable[[Sizes], Served]]
     request: Callable[[Sizes], Arrays]
     repeated: Sequence[str] = ()
     table_dtypes: Sequence[str] = ()
@@ -199,22 +204,41 @@ def _histories(sizes: Sizes) -> Arrays:
     return found
 
 
+def _single_ids(sizes: Sizes) -> Arrays:
+    random = np.random.RandomState(SEED)
+    return {
+        name: random.randint(0, sizes.dlrm_buckets, MOST_ROWS)
+        for name in functions.names(len(CATEGORICALS))
+    }
+
+
 MODELS: Dict[str, Model] = {
     "wide": Model(_wide, _ids, table_dtypes=("float16", "int8")),
     "wide_examples": Model(_wide_of_examples, _examples),
     "dlrm": Model(_dlrm, _categories),
     "din": Model(_din, _histories),
     "din_one_user": Model(_din, _one_user, USER),
+    "functions": Model(None, _single_ids),
 }
 
 
-def export(name: str, sizes: Sizes, folder: Path) -> Served:
-    """Writes a model with initial values as `simple_save` does; returns it, of a closed graph."""
+def export(name: str, sizes: Sizes, folder: Path) -> float:
+    """Writes a model with initial values, as `simple_save` does or TensorFlow 2.
+
+    Returns:
+      Bytes of tables that a request of one row reads, on average.
+    """
+    build = MODELS[name].build
+    if build is None:
+        tables = len(CATEGORICALS)
+        given = [str(folder), str(tables), str(sizes.dlrm_buckets)]
+        subprocess.run([sys.executable, "-m", functions.__name__, *given], check=True)
+        return float(tables * functions.WIDTH * _FLOAT_BYTES)
     with tf.Graph().as_default(), tf.Session() as session:
         tf.set_random_seed(SEED)
-        served = MODELS[name].build(sizes)
+        served = build(sizes)
         session.run([tf.global_variables_initializer(), tf.tables_initializer()])
         tf.saved_model.simple_save(
             session, str(folder), served.inputs, {"scores": served.scores, "rows": served.rows}
         )
-    return served
+    return served.rows_per_request * served.width * _FLOAT_BYTES

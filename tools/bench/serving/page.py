@@ -1,4 +1,4 @@
-"""How long requests take: the table of docs/benchmarks-serving.md."""
+"""How long requests take, and the memory of servers: the tables of docs/benchmarks-serving.md."""
 
 from __future__ import annotations
 
@@ -11,7 +11,14 @@ from tools.bench.records import Outcome, Record
 HEAD = head(
     "model | rows of a request | TensorFlow alone | exported | times as fast | dense layers alone"
 )
-_MODES = {"exported": "{}", "repeated": "{}, `--repeated`"}
+MEMORY_HEAD = head("tables | servers | memory of all | of it tables | tables, times those of one")
+_MODES = {
+    "exported": "{}",
+    "repeated": "{}, `--repeated`",
+    "float16": "{}, `--table-dtype float16`",
+    "int8": "{}, `--table-dtype int8`",
+}
+_TABLES = {"exported": "variables", "mapped": "mapped, `--map-tables`"}
 
 
 def rows(outcome: Outcome) -> List[str]:
@@ -21,6 +28,11 @@ def rows(outcome: Outcome) -> List[str]:
         for each in outcome.records
         if each.figure == "latency_p50_ms" and each.mode in _MODES and each.params["clients"] == 1
     ]
+
+
+def memory_rows(outcome: Outcome) -> List[str]:
+    """A row for each kind of tables and number of servers."""
+    return [_memory(outcome, each) for each in outcome.records if each.figure == "memory_mb"]
 
 
 def serving_chart(outcome: Outcome) -> Any:
@@ -35,6 +47,19 @@ def serving_chart(outcome: Outcome) -> Any:
             for name in [_MODES[each.mode].format(each.workload)]
         ],
         "times as fast as TensorFlow alone: median of a client's requests",
+    )
+
+
+def _memory(outcome: Outcome, of_all: Record) -> str:
+    where = of_all.workload, of_all.mode
+    servers = of_all.params["servers"]
+    ratio = outcome.find("tables_two_over_one", *where) if servers == 2 else None
+    return row(
+        _TABLES[of_all.mode],
+        servers,
+        words("{:,.0f} MB", of_all),
+        words("{:,.0f} MB", outcome.find("tables_mb", *where, **of_all.params)),
+        gain(ratio),
     )
 
 
