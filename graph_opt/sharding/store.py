@@ -9,7 +9,7 @@ import random
 import socket
 import threading
 import time
-from typing import Dict, Optional, Tuple
+from typing import Any, Callable, Dict, Optional, Tuple
 from urllib.parse import quote
 
 _ADDRESS = "HOROVOD_GLOO_RENDEZVOUS_ADDR"
@@ -200,6 +200,14 @@ class RendezvousStore(Store):
 
     def _described(self) -> str:
         return "the rendezvous server of horovodrun at {}:{}".format(self._address, self._port)
+
+
+def or_none(ask: Callable[[], Any], otherwise: Any = None) -> Any:
+    """What the store says, unless the launcher that has it is gone."""
+    try:
+        return ask()
+    except OSError:
+        return otherwise
 
 
 def note_end(store: Store, rank: int, how: str) -> None:

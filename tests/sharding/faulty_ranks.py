@@ -32,8 +32,8 @@ def main(fault: str, lookup: str) -> None:
     horovod().init()
     sok.init()
     mine = sok.rank() == FAILS
-    if fault == "eager":
-        look_up_eagerly(mine)
+    if fault in ("eager", "function", "tape"):
+        look_up_eagerly(fault, mine)
         return
     config = graph_opt.ConfigProto()
     config.graph_options.optimizer_options.stall_seconds = STALL_SECONDS if fault == "slow" else 0
@@ -72,17 +72,27 @@ def outlive_launcher() -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
-def look_up_eagerly(mine: bool) -> None:
-    """The second rank leaves while the first looks something up."""
+def look_up_eagerly(fault: str, mine: bool) -> None:
+    """The second rank leaves while the first looks something up, or sends its gradients."""
     tf.enable_eager_execution()
     table = sok.Variable(np.ones([5, 2], np.float32), name="table")
 
-    def step() -> Any:
+    def look_up() -> Any:
         ids = tf.RaggedTensor.from_row_lengths([1, 2], [2])
         return sok.lookup_sparse([table], [ids], combiners=["sum"])
 
+    def train() -> Any:
+        with tf.GradientTape() as tape:
+            looked_up = look_up()
+        if mine and fails:
+            fail("raised")
+        return tape.gradient(looked_up, table).values
+
+    steps = {"eager": look_up, "function": tf.function(look_up), "tape": train}
+    step, fails = steps[fault], False
     step()
-    if mine:
+    fails = True
+    if mine and fault != "tape":
         fail("raised")
     say_what(step)
 
@@ -119,7 +129,7 @@ def say_what(step: Callable[[], Any]) -> None:
     try:
         step()
     except tf.errors.OpError as error:
-        told = own_message(error).partition("\n")[0]
+        told = " ".join(own_message(error).splitlines())
         assert horovod().rank() == sok.rank() and horovod().size() == sok.num_ranks()
         report(type(error).__name__, told, time.monotonic() - begun)
 

@@ -34,6 +34,8 @@ TORN = "rank 1 failed: InvalidArgumentError: ValueError: record 17 is torn"
             "rank 1 has kept rank 0 waiting .*_ids' last; rank 1",
         ),
         (2, "eager", "number", "UnknownError", "rank 1 failed: KeyError: 'no such feature'"),
+        (2, "function", "number", "UnknownError", "rank 1 failed: KeyError: 'no such feature'"),
+        (2, "tape", "number", "UnknownError", "rank 1 failed: KeyError: 'no such feature'"),
         (
             *(2, "twice", "number", "InvalidArgumentError"),
             "rank 1 failed: .* sends message 'graph_opt_exchange_.*run such steps one at a time",
