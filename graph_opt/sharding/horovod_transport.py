@@ -12,6 +12,7 @@ from typing import Any, Callable, Iterable, List, Tuple
 from graph_opt.compat import tf
 from graph_opt.ops.all_to_all import RankOfGroup, exchange_all_to_all, use_horovod
 from graph_opt.sharding.horovod_scripts import leave_tables_alone
+from graph_opt.sharding.rank_store import common_store
 from graph_opt.sharding.store import launchers_store
 from graph_opt.sharding.transport import (
     AVERAGE,
@@ -70,6 +71,8 @@ class HorovodTransport(Transport):
         if self.size > 1:
             use_horovod(_core())
         self.store = launchers_store()
+        if self.store is None and self.size > 1:
+            self.store = common_store(self, self.size == int(self._horovod.local_size()))
 
     def all_to_all(
         self, tensor: tf.Tensor, splits: tf.Tensor, name: str

@@ -9,6 +9,7 @@ from typing import Any, Optional, Tuple
 from graph_opt.compat import tf
 from graph_opt.compat.step_calls import own_message
 from graph_opt.sharding.rank_failure import FailureBoard, RankFailure
+from graph_opt.sharding.row_channel import SECRET
 from graph_opt.sharding.store import or_none
 
 _FIND_SECONDS = 3.0
@@ -16,7 +17,7 @@ _SHUT_DOWN = re.compile(r"Horovod has been shut down|Horovod has not been initia
 _CANCELLED_RANK = re.compile(r"rank \d+ was cancelled")
 _NOT_KNOWN = "which rank failed, and why, is not known"
 _NOBODY_SAYS = "{} (" + _NOT_KNOWN + ": {})"
-_NO_STORE = "Horovod was not started by horovodrun with gloo, so ranks have nowhere to say it"
+_NO_STORE = "under MPI, ranks of several machines say so only if all have a {}".format(SECRET)
 _NO_ANSWER = "no rank has said so within {:.0f} s".format(_FIND_SECONDS)
 
 

@@ -1,6 +1,7 @@
 """A program for ranks of Horovod, one of which fails as the first argument says.
 
-The second argument says how tables are looked up: by `number` of the row, or by `key`.
+The second argument says how tables are looked up: by `number` of the row, or by `key`. With a
+third one, `mpi`, ranks do not find the store of their launcher, as under MPI.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from graph_opt import sok
 from graph_opt.compat import tf
 from graph_opt.compat.step_calls import own_message
 from graph_opt.sharding.horovod_transport import horovod
+from tests.horovod_processes import GLOO, be_started_by
 from tests.sharding.guarded_model import build, torn
 
 FAILS = 1
@@ -26,10 +28,11 @@ STEPS = 3
 STALL_SECONDS = 2
 
 
-def main(fault: str, lookup: str) -> None:
+def main(fault: str, lookup: str, launcher: str = GLOO) -> None:
     """Trains; says what the first step that failed has raised, and how long it took."""
     outlive_launcher()
     horovod().init()
+    be_started_by(launcher)
     sok.init()
     mine = sok.rank() == FAILS
     if fault in ("eager", "function", "tape"):
