@@ -220,7 +220,7 @@ def _keep(graph_def: Any, nodes: Sequence[Any]) -> None:
 def _require_no_collectives(graph_def: Any) -> None:
     functions = [node for one in graph_def.library.function for node in one.node_def]
     for node in [*graph_def.node, *functions]:
-        if node.op.startswith(("Horovod", "InProcessAllToAll", "Exchange")):
+        if node.op.startswith(("Horovod", "Exchange")):
             raise ValueError(
                 "the outputs depend on '{}' ({}), which needs other ranks: export outputs that do "
                 "not, and lookups that are not in a tf.function".format(node.name, node.op)

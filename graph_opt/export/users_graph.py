@@ -28,7 +28,6 @@ _OURS = (
     "ResourceGroupEmbedding",
     "Exchange",
     "ResourceExchange",
-    "InProcessAllToAll",
     "KeyIndex",
     "ResourceIntegerLookup",
     "DynamicTable",

@@ -42,13 +42,13 @@ class ExchangeRequests(NamedTuple):
     """What a lookup asks of all ranks.
 
     Attributes:
-      rows: int64. A header and the requests to rank 0, 1, ..., one after another.
+      message: int64. A header and the requests to rank 0, 1, ..., one after another.
       splits: int32 [N]. How many numbers go to each rank.
       inverse: For `exchange_combine`.
       counts: For `exchange_combine`.
     """
 
-    rows: tf.Tensor
+    message: tf.Tensor
     splits: tf.Tensor
     inverse: tf.Tensor
     counts: tf.Tensor
@@ -132,11 +132,11 @@ def exchange_lookup(
         input_ended=input_ended,
         insert=insert,
         filtered=filtered,
+        exchange=place + name,
     )
     if placement.num_servers == 1:
         all_to_all = _stay
-    ready = exchange_requests(requests.rows, place + name)
-    received, splits = all_to_all(ready, requests.splits, name + IDS_SUFFIX)
+    received, splits = all_to_all(requests.message, requests.splits, name + IDS_SUFFIX)
     gathered = exchange_gather(
         parts,
         received,
@@ -212,8 +212,11 @@ def exchange_prepare(
     input_ended: Optional[tf.Tensor] = None,
     insert: Sequence[Any] = (),
     filtered: bool = True,
+    exchange: str = "",
 ) -> ExchangeRequests:
     """Finds what to ask of each rank: rows, each once, or bags to pool.
+
+    The message is ready once those of the step's other exchanges are.
 
     Args:
       ids: What is looked up.
@@ -227,6 +230,7 @@ def exchange_prepare(
       input_ended: As for `exchange_lookup`.
       insert: As for `group_embedding_prepare`.
       filtered: As for `group_embedding_prepare`.
+      exchange: For `graph_opt.ops.joined_exchanges.joined`.
 
     Returns:
       The requests. The op fails with InvalidArgumentError, naming the table, row and id, if an id
@@ -237,20 +241,12 @@ def exchange_prepare(
     prepared = group_embedding_prepare(
         ids, attributes, placement, table_widths, pool_on_owner, name, insert, filtered
     )
-    header = _header(input_ended)
-    splits = tf.stack([tf.size(header) + tf.size(request) for request in prepared.requests])
-    rows = tf.concat([part for one in prepared.requests for part in (header, one)], axis=0)
-    return ExchangeRequests(rows, splits, prepared.inverse, prepared.counts)
-
-
-def exchange_requests(requests: tf.Tensor, exchange: str) -> tf.Tensor:
-    """The requests of all ranks, once the step's other exchanges are ready to send theirs.
-
-    Args:
-      requests: int64. The message of an exchange with ids.
-      exchange: For `graph_opt.ops.joined_exchanges.joined`.
-    """
-    return load_library().exchange_requests(requests=requests, exchange=exchange)
+    message, splits = load_library().exchange_requests(
+        requests=prepared.requests,
+        input_ended=[] if input_ended is None else [input_ended],
+        exchange=exchange,
+    )
+    return ExchangeRequests(message, splits, prepared.inverse, prepared.counts)
 
 
 def exchange_gather(
@@ -334,13 +330,6 @@ def exchange_combine(
         **combine_arguments(ids, attributes, placement, table_widths, rows.dtype),
     )
     return list(pooled)
-
-
-def _header(input_ended: Optional[tf.Tensor]) -> tf.Tensor:
-    """The header of a rank that has a batch; `message_header.h`."""
-    if input_ended is None:
-        return tf.constant([0, 0], tf.int64)
-    return tf.stack([-tf.cast(input_ended, tf.int64), tf.constant(0, tf.int64)])
 
 
 def _served(attributes: GroupAttributes, placement: ShardPlacement, rank: int) -> List[int]:

@@ -14,7 +14,7 @@ _DIFFERENTIABLE = {
     "ExchangeGather": differentiate_gather,
     "ResourceExchangeGather": differentiate_gather,
     "ExchangeCombine": differentiate_combine,
-    "InProcessAllToAll": differentiate_all_to_all,
+    "ExchangeAllToAll": differentiate_all_to_all,
     "DynamicTableLookup": differentiate_lookup,
     "DynamicTableLookupAndEvict": differentiate_lookup,
 }

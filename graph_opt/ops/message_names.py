@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import weakref
-from typing import Any, MutableMapping, Set
+from typing import Any, MutableMapping, Optional, Set
 
+from graph_opt.compat import tf
 from graph_opt.compat.outer_graphs import outermost_graph
 
+ALL_TO_ALL = "ExchangeAllToAll"
+"""The op that sends messages."""
 IDS_SUFFIX = "_ids"
 """What the name of the message with an exchange's requests ends with."""
 ROWS_SUFFIX = "_rows"
@@ -22,7 +25,9 @@ class _Names:
 
     def __init__(self, graph: Any) -> None:
         # Nodes that were imported; the scope that they are in does not tell messages apart.
-        self._imported = {node.name.rsplit("/", 1)[-1] for node in graph.get_operations()}
+        self._imported = {
+            sent_name(node) or node.name.rsplit("/", 1)[-1] for node in graph.get_operations()
+        }
         self._given: Set[str] = set()
 
     def new(self, base: str) -> str:
@@ -37,6 +42,13 @@ class _Names:
         if name in self._given or name in self._imported:
             return False
         return not any(one.startswith(name + "_") for one in self._imported)
+
+
+def sent_name(operation: Any) -> Optional[str]:
+    """The name of the message that a node of ours sends; None for other nodes."""
+    if operation.type != ALL_TO_ALL:
+        return None
+    return str(tf.compat.as_str(operation.get_attr("message")))
 
 
 _names: MutableMapping[Any, _Names] = weakref.WeakKeyDictionary()

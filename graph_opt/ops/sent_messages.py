@@ -10,23 +10,13 @@ from graph_opt.ops.library import LIBRARY_PATH, register_ops
 
 PREPARE = "GroupEmbeddingPrepare"
 REQUESTS = "ExchangeRequests"
-SENDERS = (
-    REQUESTS,
-    "ExchangeGather",
-    "ResourceExchangeGather",
-    "ExchangeChangedRows",
-    "ResourceExchangeChangedRows",
-    "ExchangeCombineGrad",
-)
-"""Ops whose result is a message to other ranks."""
 
 
 def times_sent(key: str) -> int:
     """How often the messages of a key were sent, or were about to be.
 
     Args:
-      key: Of a message through Horovod, the name of the node (`SENDERS`) whose result it carries;
-        of one within the process, "group/rank/message".
+      key: "group/rank/message", as the attributes of the node that sends them say.
     """
     return int(_function()(key.encode("utf-8")))
 

@@ -26,7 +26,7 @@ from graph_opt.rules.gradients.allgather import GATHERS
 from graph_opt.rules.op_names import EXCHANGE_GATHERS, is_collective
 
 _OURS = "graph_opt_"
-_MESSAGE = "message"  # the attribute of messages between ranks of one process
+_MESSAGE = "message"  # the attribute with the name of a message of ours
 _CHANGE = "{} to other ranks sent after lookups: ranks end together"
 
 
@@ -74,5 +74,5 @@ def _messages_of_script(view: GraphView) -> List[str]:
 
 def _message(view: GraphView, name: str) -> str:
     """The name of a message, without scopes."""
-    within_process = view.attribute(name, _MESSAGE)
-    return name.rpartition("/")[2] if within_process is None else tf.compat.as_str(within_process.s)
+    own = view.attribute(name, _MESSAGE)
+    return name.rpartition("/")[2] if own is None else tf.compat.as_str(own.s)

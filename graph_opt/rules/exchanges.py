@@ -10,7 +10,7 @@ from typing import Dict, Iterable, NamedTuple, Optional, Tuple
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.rules.lookup import EXCHANGED_LOOKUP, Lookup
 from graph_opt.rules.match.table import count_tables
-from graph_opt.rules.op_names import ALL_TO_ALLS
+from graph_opt.rules.op_names import ALL_TO_ALL
 
 
 class Exchange(NamedTuple):
@@ -50,7 +50,7 @@ def exchanges_of(view: GraphView, lookups: Iterable[Lookup]) -> Tuple[Exchange, 
 
 def _message_above(view: GraphView, received: TensorRef) -> Optional[str]:
     node = received.node
-    while view.op(node) not in ALL_TO_ALLS:
+    while view.op(node) != ALL_TO_ALL:
         above = view.inputs(node)
         if not above:
             return None

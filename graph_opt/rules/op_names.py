@@ -76,7 +76,7 @@ that catches up these rows: `GroupEmbeddingCatchUp{}`."""
 # What finds the rows of an exchange that have changed since they were sent.
 EXCHANGE_CHANGES = frozenset(["ExchangeChangedRows", "ResourceExchangeChangedRows"])
 # What carries the messages of an exchange.
-ALL_TO_ALLS = frozenset(["HorovodAlltoall", "InProcessAllToAll"])
+ALL_TO_ALL = "ExchangeAllToAll"
 
 # Ops that read individual rows of a table rather than all of it.
 ROW_READERS = ROW_GATHERS | GATHERS_ND | frozenset(COMBINERS)
@@ -85,7 +85,7 @@ SHAPE_READERS = frozenset(["Shape", "ShapeN", "Size", "Rank", "ZerosLike", "Ones
 
 def is_collective(op: str) -> bool:
     """Whether an op sends something to other ranks, or is another one of Horovod's."""
-    return op.startswith("Horovod") or op in ALL_TO_ALLS
+    return op.startswith(("Horovod", ALL_TO_ALL))
 
 
 def is_of_dynamic_table(op: str) -> bool:

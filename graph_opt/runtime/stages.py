@@ -338,11 +338,8 @@ def _exchange(spec: StageSpec, found: _Found) -> Optional[ExchangeTurns]:
 
 def _message(operation: Any) -> str:
     """What no two messages of a process may have in common while they are under way."""
-    attributes = operation.node_def.attr
-    if "message" not in attributes:
-        return str(operation.name.rpartition("/")[2])
-    rank = "{} rank {}".format(_text(operation, "group"), attributes["rank"].i)
-    return "{} {}".format(rank, _text(operation, "message"))
+    rank = operation.node_def.attr["rank"].i
+    return "{} rank {} {}".format(_text(operation, "group"), rank, _text(operation, "message"))
 
 
 def _upstream_first(stages: List[Stage]) -> List[Stage]:

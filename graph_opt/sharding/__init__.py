@@ -21,9 +21,9 @@ without them (`saver_nodes`).
   rank that closes its session serves until all have.
 
 Errors of one rank become errors of all in `guard`, which sees every step of a session that sends
-messages. Whether a step that fails has sent anything is counted by the kernels whose results are
-messages (ops_src/exchange/sent_messages.h). What may not depend on messages, since these may hang,
-travels through a `Store`: later errors, the ends of programs, what each rank is doing
-(`rank_watch`), and the plans that ranks compare (`plan_digest`). One cause is agreed upon there,
-and Horovod is shut down; what then fails on other ranks is replaced by the cause.
+messages. Whether a step that fails has sent anything is counted by the op that sends messages
+(ops_src/exchange/sent_messages.h). What may not depend on messages, since these may hang, travels
+through a `Store`: later errors, the ends of programs, what each rank is doing (`rank_watch`), and
+the plans that ranks compare (`plan_digest`). One cause is agreed upon there, and Horovod is shut
+down; what then fails on other ranks is replaced by the cause (`message_errors`).
 """

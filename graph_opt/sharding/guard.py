@@ -19,10 +19,12 @@ from graph_opt.compat.outer_graphs import outermost_graph
 from graph_opt.compat.sessions import session_config, unwatched_sessions
 from graph_opt.compat.step_calls import failed_node, own_message, run_steps_through
 from graph_opt.config.options import session_options
+from graph_opt.ops.all_to_all import find_causes
 from graph_opt.ops.exchange import exchange_failure, is_agreed
 from graph_opt.ops.joined_exchanges import joined
 from graph_opt.reporting.stderr import say
 from graph_opt.sharding.held_sessions import HeldSession
+from graph_opt.sharding.message_errors import MessageErrors, is_of_shutdown
 from graph_opt.sharding.plan_agreement import ADVICE, PlanAgreement, TrainsAloneError
 from graph_opt.sharding.plan_digest import encode, plan_of
 from graph_opt.sharding.rank_failure import FailureBoard, RankFailure, failure_of
@@ -36,18 +38,16 @@ from graph_opt.sharding.step_messages import (
     messages_of,
     name_of,
 )
+from graph_opt.sharding.store import or_none
 from graph_opt.sharding.table_variables import has_tables
 from graph_opt.sharding.transport import Transport
 
-_FIND_CAUSE_SECONDS = 3.0
-_SHUT_DOWN = re.compile(r"Horovod has been shut down|Horovod has not been initialized|Horovod back")
 # The other ranks get nothing of the second one.
 _SAME_NAME = re.compile(r"same name as another tensor")
 _TWICE = (
     "failed: {}: it sends message '{}' while one of this name is under way: run such steps one at "
     "a time, and give the messages of a step different names"
 )
-_CANCELLED_RANK = re.compile(r"rank \d+ was cancelled")
 _OF_A_RANK = re.compile(r"^rank \d+[ :]", re.MULTILINE)
 # A rank that trains on its own may be doing so before it trains with the others.
 _ALONE_SECONDS = 30.0
@@ -61,9 +61,6 @@ _ENDED = (
     "have a batch: send it after the lookups (tf.control_dependencies), or wrap the dataset in "
     "sok.end_together(dataset, 'empty')"
 )
-_NOBODY_SAYS = "{} (which rank failed, and why, is not known: {})"
-_NO_STORE = "Horovod was not started by horovodrun with gloo, so ranks have nowhere to say it"
-_NO_ANSWER = "no rank has said so within {:.0f} s".format(_FIND_CAUSE_SECONDS)
 
 
 class _StepAloneError(Exception):
@@ -85,7 +82,6 @@ class RankGuard:
         self._plans: Optional[PlanAgreement] = None
         self.rows: Optional[RowService] = None
         self._clock = StepClock()
-        self._input_has_ended = False  # since the last step that went well
         if store is not None:
             self.board = FailureBoard(store, rank, size)
             self.watch = RankWatch(self.board, self._clock, self.give_up)
@@ -93,6 +89,7 @@ class RankGuard:
             self.rows = RowService(
                 store, self.board, self._check, size, lambda: self._clock.seconds_in_step() > 0
             )
+        self.errors = MessageErrors(self.board)
 
     def run(
         self, session: Any, fetches: List[Any], targets: List[Any], feeds: List[Any], run: Any
@@ -125,43 +122,26 @@ class RankGuard:
             return run()
         with self._clock.step(messages, limit) as sent:
             with contextlib.nullcontext() if held is None else held.comparing():
-                _or_none(lambda: self._compare_plans(messages, limit))
+                or_none(lambda: self._compare_plans(messages, limit))
             try:
                 with self._holding(held, messages), joined(
                     [self.transport.place + one for one in messages.joined]
                 ):
                     result = run()
-                    self._input_has_ended = False
+                    self.errors.input_has_ended = False
                     return result
             except tf.errors.OpError as error:
                 raised = self._explained(session.graph, messages, sent, error)
-                self._input_has_ended |= raised.error_code == tf.errors.OUT_OF_RANGE
+                self.errors.input_has_ended |= raised.error_code == tf.errors.OUT_OF_RANGE
                 if raised is error:
                     raise
                 raise raised from None
-
-    def explained(self, error: tf.errors.OpError) -> tf.errors.OpError:
-        """What to raise in place of the error of a message."""
-        in_process = _SHUT_DOWN.search(str(error.message)) is None
-        board = self.board
-        if board is None:
-            return error if in_process else _without_cause(error, _NO_STORE)
-        # Ranks of one process are told the cause, unless it is a step that was cancelled.
-        waits = not in_process or _CANCELLED_RANK.search(str(error.message)) is not None
-        cause = _or_none(lambda: board.find_cause(_FIND_CAUSE_SECONDS) if waits else board.cause())
-        if cause is not None:
-            agreed: RankFailure = _or_none(lambda: board.tell(cause), cause)
-            # The step that the others were told of may meet this before the message that says so.
-            if agreed.code == tf.errors.OUT_OF_RANGE and not self._input_has_ended:
-                return tf.errors.OutOfRangeError(None, None, str(agreed))
-            return agreed.error()
-        return error if in_process else _without_cause(error, _NO_ANSWER)
 
     def give_up(self, failure: RankFailure) -> None:
         """Ends the group: this rank can not take part in what the others wait for."""
         board = self.board
         if board is not None:
-            _or_none(lambda: board.tell(failure))
+            or_none(lambda: board.tell(failure))
         self.transport.fail(failure.text)
 
     def _holding(self, held: Optional[HeldSession], messages: StepMessages) -> Any:
@@ -195,7 +175,7 @@ class RankGuard:
 
     def _note_alone(self) -> None:
         if self._plans is not None:
-            _or_none(self._plans.note_step_without_messages)
+            or_none(self._plans.note_step_without_messages)
 
     def _raise_known_cause(self) -> None:
         if self.watch is not None and self.watch.cause is not None:
@@ -223,10 +203,10 @@ class RankGuard:
     def _explained(
         self, graph: Any, messages: StepMessages, sent: List[int], error: tf.errors.OpError
     ) -> tf.errors.OpError:
-        if _is_of_message(graph, error):
+        if self.errors.has_found(error) or _is_of_message(graph, error):
             if _SAME_NAME.search(str(error.message)):
                 self.give_up(_sent_twice(self.transport.rank, graph, error))
-            return self.explained(error)
+            return self.errors.explained(error)
         if _all_know(own_message(error)) or not messages.messages:
             return error
         if messages.stages and messages.may_take_again(error):
@@ -250,21 +230,19 @@ class RankGuard:
         transport = self.transport
         with tf.Graph().as_default() as graph, unwatched_sessions() as session_class:
             _unguarded.add(graph)
-            # Of equal messages through Horovod TensorFlow would send only one, under one name.
-            codes = [tf.placeholder(tf.int32, []) for _ in messages.exchanges]
             agreed = [
                 exchange_failure(
-                    code,
+                    int(error.error_code),
                     own_message(error),
                     transport.size,
                     transport.all_to_all,
                     exchange,
                 )
-                for code, exchange in zip(codes, messages.exchanges)
+                for exchange in messages.exchanges
             ]
             with session_class() as session:
                 try:
-                    told = session.run(agreed, dict.fromkeys(codes, error.error_code))
+                    told = session.run(agreed)
                 except tf.errors.OpError:
                     return error  # the group has ended meanwhile
         code, text, others_go_on = told[0]
@@ -300,7 +278,7 @@ def guarded_eagerly(transport: Transport) -> Iterator[None]:
     except tf.errors.OpError as error:
         if transport.size == 1 or not tf.executing_eagerly():
             raise
-        raised = _guard_of(transport).explained(error)
+        raised = _guard_of(transport).errors.explained(error)
         if raised is error:
             raise
         raise raised from None
@@ -313,12 +291,14 @@ def guard_process(transport: Transport) -> None:
         return
     _of_process = guard = _guard_of(transport)
     run_steps_through(_guarded)
+    find_causes(guard.errors.cause_of)
+    atexit.register(find_causes, None)
     if guard.board is not None and guard.watch is not None:
-        _or_none(guard.board.enter)
+        or_none(guard.board.enter)
         guard.watch.start()
-        atexit.register(_or_none, guard.board.leave)
+        atexit.register(or_none, guard.board.leave)
         if guard.rows is not None:
-            atexit.register(_or_none, guard.rows.close_all)
+            atexit.register(or_none, guard.rows.close_all)
         _tell_uncaught_errors(guard)
 
 
@@ -354,22 +334,22 @@ def _tell_uncaught_errors(guard: RankGuard) -> None:
 
     def hook(kind: Any, error: Any, trace: Any) -> None:
         if guard.board is not None and issubclass(kind, Exception):
-            _or_none(lambda: _tell_uncaught(guard, error))
+            or_none(lambda: _tell_uncaught(guard, error))
         before(kind, error, trace)
 
     sys.excepthook = hook
 
 
 def _tell_uncaught(guard: RankGuard, error: BaseException) -> None:
-    if _SHUT_DOWN.search(str(error)):  # e.g. in a tf.function, where no step was watched
-        found = guard.explained(tf.errors.UnknownError(None, None, str(error)))
+    if is_of_shutdown(str(error)):  # e.g. in a tf.function, where no step was watched
+        found = guard.errors.explained(tf.errors.UnknownError(None, None, str(error)))
         say("rank {}: {}".format(guard.transport.rank, found.message.partition("\n")[0]))
     elif not _all_know(str(error)) and guard.board is not None:
         guard.board.tell(failure_of(guard.transport.rank, error))
 
 
 def _is_of_message(graph: Any, error: tf.errors.OpError) -> bool:
-    if _SHUT_DOWN.search(str(error.message)):
+    if is_of_shutdown(str(error.message)):
         return True
     try:
         return is_collective(graph.get_operation_by_name(failed_node(error)))
@@ -385,16 +365,3 @@ def _sent_twice(rank: int, graph: Any, error: tf.errors.OpError) -> RankFailure:
 def _all_know(text: str) -> bool:
     """Whether an error is of all ranks already: agreed on, or found to end the group."""
     return is_agreed(text) or _OF_A_RANK.search(text) is not None
-
-
-def _without_cause(error: tf.errors.OpError, why: str) -> tf.errors.OpError:
-    message = _NOBODY_SAYS.format(own_message(error), why)
-    return type(error)(error.node_def, error.op, message)
-
-
-def _or_none(ask: Callable[[], Any], otherwise: Any = None) -> Any:
-    """What the store says, unless the launcher that has it is gone."""
-    try:
-        return ask()
-    except OSError:
-        return otherwise

@@ -5,13 +5,14 @@ from __future__ import annotations
 import atexit
 import functools
 import importlib
+import os
 import threading
 from typing import Any, Callable, Iterable, List, Tuple
 
 from graph_opt.compat import tf
-from graph_opt.compat.eager import differentiated_by, record_gradient
-from graph_opt.ops.message_names import GRADIENT_SUFFIX, message_name
+from graph_opt.ops.all_to_all import RankOfGroup, exchange_all_to_all, use_horovod
 from graph_opt.sharding.horovod_scripts import leave_tables_alone
+from graph_opt.sharding.rank_store import common_store
 from graph_opt.sharding.store import launchers_store
 from graph_opt.sharding.transport import (
     AVERAGE,
@@ -25,8 +26,7 @@ from graph_opt.sharding.transport import (
 
 _INSTALL = "install it with 'pip install graph_opt[horovod]' (or 'make horovod' in a checkout)"
 _PLACES = ("rank", "size", "local_rank", "local_size", "cross_rank", "cross_size")
-_GRADIENTS = {"HorovodAlltoall": "GraphOptHorovodAlltoall", "Bitcast": "GraphOptHorovodBitcast"}
-# What Horovod's ops do not take travels as a dtype of its size; gradients need one of floats.
+# What Horovod's ops do not take travels as a dtype of its size.
 _CARRIERS = {tf.bfloat16: tf.float16, tf.uint32: tf.int32, tf.uint64: tf.int64}
 
 
@@ -52,7 +52,8 @@ class HorovodTransport(Transport):
 
     Raises:
       ImportError: Horovod is not installed.
-      RuntimeError: `horovod.tensorflow.init()` has not been called.
+      RuntimeError: `horovod.tensorflow.init()` has not been called, or Horovod is of a release
+        whose core graph_opt cannot call.
 
     Example:
       >>> import horovod.tensorflow as hvd
@@ -67,16 +68,21 @@ class HorovodTransport(Transport):
         self.rank = int(self._horovod.rank())
         self.size = int(self._horovod.size())
         self.local_rank = int(self._horovod.local_rank())
+        if self.size > 1:
+            use_horovod(_core())
         self.store = launchers_store()
+        if self.store is None and self.size > 1:
+            self.store = common_store(self, self.size == int(self._horovod.local_size()))
 
     def all_to_all(
         self, tensor: tf.Tensor, splits: tf.Tensor, name: str
     ) -> Tuple[tf.Tensor, tf.Tensor]:
         """See `Transport`."""
-        tensor = tf.convert_to_tensor(tensor)
-        received, received_splits = _all_to_all(tensor, tf.cast(splits, tf.int32), name)
-        received.set_shape([None] + list(tensor.shape[1:]))
-        return received, received_splits
+        if self.size == 1:
+            return tf.convert_to_tensor(tensor), tf.convert_to_tensor(splits, tf.int32)
+        return exchange_all_to_all(
+            tensor, tf.cast(splits, tf.int32), name, RankOfGroup(self.rank, self.size)
+        )
 
     def fail(self, error: str) -> None:
         """Shuts Horovod down, on all ranks."""
@@ -133,23 +139,11 @@ class HorovodTransport(Transport):
         return _carried(mine, send, root_rank=root, name=name, ignore_name_scope=True)
 
 
-@tf.autograph.experimental.do_not_convert
-def _all_to_all(tensor: tf.Tensor, splits: tf.Tensor, name: str) -> Any:
-    def send(carrier: tf.Tensor) -> Any:
-        # Ranks meet under the last component of the node's name, wherever the node was cloned to.
-        return horovod().alltoall(carrier, splits, name=name, ignore_name_scope=True)
-
-    def send_back(gradient: tf.Tensor) -> tf.Tensor:
-        returned = message_name(name + GRADIENT_SUFFIX)
-        return _all_to_all(tf.convert_to_tensor(gradient), received_splits, returned)[0]
-
-    carrier = _CARRIERS.get(tensor.dtype)
-    with differentiated_by(_GRADIENTS):
-        received, received_splits = send(tf.bitcast(tensor, carrier) if carrier else tensor)
-        if carrier:
-            received = tf.bitcast(received, tensor.dtype)
-    record_gradient("GraphOptAllToAll", received, tensor, send_back)
-    return received, received_splits
+def _core() -> str:
+    """Path of the library that `horovod.tensorflow` has loaded."""
+    module = importlib.import_module("horovod.tensorflow.mpi_ops")
+    path = importlib.import_module("horovod.common.util").get_extension_full_path
+    return str(path(os.path.abspath(str(module.__file__)), "mpi_lib"))
 
 
 def _carried(tensor: tf.Tensor, send: Callable[..., tf.Tensor], **arguments: Any) -> tf.Tensor:
@@ -157,21 +151,6 @@ def _carried(tensor: tf.Tensor, send: Callable[..., tf.Tensor], **arguments: Any
     if carrier is None:
         return send(tensor, **arguments)
     return tf.bitcast(send(tf.bitcast(tensor, carrier), **arguments), tensor.dtype)
-
-
-@tf.RegisterGradient(_GRADIENTS["HorovodAlltoall"])
-def _differentiate_all_to_all(op: Any, gradient: Any, _: Any) -> List[Any]:
-    """Horovod's own gradient names its message after the gradient's node."""
-    if gradient is None:
-        return [None, None]
-    name = message_name(op.name.rsplit("/", 1)[-1] + GRADIENT_SUFFIX)
-    return [_all_to_all(tf.convert_to_tensor(gradient), op.outputs[1], name)[0], None]
-
-
-@tf.RegisterGradient(_GRADIENTS["Bitcast"])
-def _differentiate_bitcast(op: Any, gradient: Any) -> Any:
-    """Of a tensor that travels as another dtype, so does the gradient."""
-    return tf.bitcast(gradient, op.inputs[0].dtype)
 
 
 def _wait_for_shutdown() -> None:

@@ -10,8 +10,9 @@ from typing import Callable, List, Optional, Tuple, TypeVar
 from graph_opt.compat import tf
 from graph_opt.ops.all_to_all import (
     DEFAULT_TIMEOUT_SECONDS,
+    RankOfGroup,
+    exchange_all_to_all,
     fail_in_process_group,
-    in_process_all_to_all,
 )
 from graph_opt.sharding.store import InProcessStore, note_end
 from graph_opt.sharding.transport import Transport
@@ -37,15 +38,9 @@ class InProcessTransport(Transport):
         self, tensor: tf.Tensor, splits: tf.Tensor, name: str
     ) -> Tuple[tf.Tensor, tf.Tensor]:
         """See `Transport`."""
-        return in_process_all_to_all(
-            tensor,
-            splits,
-            name,
-            self._group.name,
-            self.rank,
-            self.size,
-            self._group.timeout_seconds,
-        )
+        group = self._group
+        sender = RankOfGroup(self.rank, self.size, group.name, group.timeout_seconds)
+        return exchange_all_to_all(tensor, splits, name, sender)
 
     def fail(self, error: str) -> None:
         """See `Transport`."""

@@ -11,7 +11,7 @@ import queue
 import socket
 import threading
 import time
-from typing import Any, Callable, Dict, List, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.reporting.stderr import say
@@ -44,12 +44,15 @@ class RowServer:
       rank: Number of this rank.
       size: Number of ranks.
       handle: Called with a request; returns the head of the answer, and arrays.
+      key: Where the store has its place; None: where `AskedRanks` looks for it.
 
     Raises:
       tf.errors.FailedPreconditionError: Ranks of other machines could not prove that they are such.
     """
 
-    def __init__(self, store: Store, rank: int, size: int, handle: Handler) -> None:
+    def __init__(
+        self, store: Store, rank: int, size: int, handle: Handler, key: Optional[str] = None
+    ) -> None:
         self._handle = handle
         self._changed = threading.Condition()
         self._open = 0
@@ -64,7 +67,7 @@ class RowServer:
             threading.Thread(
                 target=self._accept, args=(each,), name="graph_opt_rows", daemon=True
             ).start()
-        store.set(_place_key(rank), json.dumps(place).encode("utf-8"))
+        store.set(key or _place_key(rank), json.dumps(place).encode("utf-8"))
 
     def _accept(self, listener: socket.socket) -> None:
         while True:
@@ -166,14 +169,25 @@ class _WaitingThreads:
                 self._waiting += 1
 
 
+def answer_in(channel: Channel) -> Tuple[Head, List[bytes]]:
+    """The next answer of a `RowServer`: its head, and its arrays.
+
+    Raises:
+      EOFError: The other end is closed.
+      OSError: It does not come within the limit.
+    """
+    head = json.loads(channel.receive().decode("utf-8"))
+    return head, [channel.receive() for _ in head[_SIZES]]
+
+
 def _guarded_host(store: Store) -> str:
     if secret_of_ranks() is None:
         raise tf.errors.FailedPreconditionError(
             None,
             None,
             "ranks on several machines give each other rows over TCP, and nobody else may ask for "
-            "them: set {} to a long random text where horovodrun is started, which hands it "
-            "on".format(SECRET),
+            "them: set {} to a long random text on all of them (horovodrun and mpirun -x hand it "
+            "on)".format(SECRET),
         )
     return store.host()
 
@@ -255,8 +269,7 @@ class AskedRanks:
         try:
             while not connection.has_message(_LOOK_SECONDS):
                 self._check()
-            head = json.loads(connection.receive().decode("utf-8"))
-            return head, [connection.receive() for _ in head[_SIZES]]
+            return answer_in(connection)
         except (OSError, EOFError) as error:
             raise self._gone(rank, error) from error
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import collections
 from typing import (
     Any,
-    Deque,
     Dict,
     FrozenSet,
     Iterable,
@@ -22,15 +20,14 @@ from graph_opt.compat.graph_lifetime import kept_with
 from graph_opt.compat.step_calls import failed_node
 from graph_opt.compat.variable_ops import TAKES_GRADIENTS, is_use
 from graph_opt.graph.operations import operations_behind
-from graph_opt.ops.message_names import IDS_SUFFIX
-from graph_opt.ops.sent_messages import REQUESTS, SENDERS, times_sent
+from graph_opt.ops.message_names import ALL_TO_ALL, IDS_SUFFIX, sent_name
+from graph_opt.ops.sent_messages import REQUESTS, times_sent
 from graph_opt.ops.stage_nodes import BUFFER_PUT, BUFFER_TAKE
 from graph_opt.ops.stage_spec import StageSpec, has_spec, spec_of
 from graph_opt.sharding.table_gradients import reduction_fault
 
 ENDS = (tf.errors.OUT_OF_RANGE, tf.errors.CANCELLED)
 """Codes with which a step ends that gets no batch any more."""
-_IN_PROCESS = "InProcessAllToAll"
 _HOROVOD = "Horovod"
 # Nodes of Horovod that send nothing.
 _SILENT = (
@@ -38,8 +35,6 @@ _SILENT = (
     "HorovodProcessSetIncluded",
 )
 _OURS = "graph_opt_"
-# Nodes between the result of ours and the message that carries it.
-_PASSING_ON = ("Bitcast", "Cast", "Concat", "ConcatV2", "Identity", "Pack", "Reshape")
 _BRANCHES = ("Switch", "RefSwitch", "_SwitchN")
 _BRANCHES_END = ("Merge", "RefMerge", "Exit", "RefExit")
 _MAX_CACHED_STEPS = 512
@@ -149,13 +144,14 @@ def messages_of(
 def is_collective(operation: Any) -> bool:
     """Whether a node sends something to other ranks."""
     kind = str(operation.type)
-    return kind == _IN_PROCESS or (kind.startswith(_HOROVOD) and kind not in _SILENT)
+    return kind == ALL_TO_ALL or (kind.startswith(_HOROVOD) and kind not in _SILENT)
 
 
 def name_of(collective: Any) -> str:
     """The name under which a collective meets those of the other ranks."""
-    if collective.type == _IN_PROCESS:
-        return str(tf.compat.as_str(collective.get_attr("message")))
+    name = sent_name(collective)
+    if name is not None:
+        return name
     attributes = collective.node_def.attr  # HorovodJoin has no such attribute
     scoped = not attributes["ignore_name_scope"].b
     return str(collective.name if scoped else collective.name.rpartition("/")[2])
@@ -197,23 +193,12 @@ def _own_messages(collectives: Iterable[Any]) -> Tuple[Message, ...]:
 
 
 def _key(collective: Any) -> Optional[str]:
-    if collective.type == _IN_PROCESS:
-        group = tf.compat.as_str(collective.get_attr("group"))
-        return "{}/{}/{}".format(group, collective.get_attr("rank"), name_of(collective))
-    sender = _sender(collective) if name_of(collective).startswith(_OURS) else None
-    return None if sender is None else str(sender.name)
-
-
-def _sender(collective: Any) -> Optional[Any]:
-    """The node of ours whose result a message carries, if it does."""
-    waiting: Deque[Any] = collections.deque([collective.inputs[0].op])
-    while waiting:
-        operation = waiting.popleft()
-        if operation.type in SENDERS:
-            return operation
-        if operation.type in _PASSING_ON:
-            waiting.extend(tensor.op for tensor in operation.inputs)
-    return None
+    """What the message of a node of ours is counted under."""
+    name = sent_name(collective)
+    if name is None:
+        return None
+    group = tf.compat.as_str(collective.get_attr("group"))
+    return "{}/{}/{}".format(group, collective.get_attr("rank"), name)
 
 
 def _exchanges(collectives: Sequence[Any]) -> Tuple[str, ...]:
@@ -223,8 +208,7 @@ def _exchanges(collectives: Sequence[Any]) -> Tuple[str, ...]:
         name = name_of(one)
         if not (name.startswith(_OURS) and name.endswith(IDS_SUFFIX)):
             continue
-        sender = _sender(one)
-        if sender is None or sender.type != REQUESTS:
+        if one.inputs[0].op.type != REQUESTS:
             return ()
         # Ranks that are told of an error by one exchange never come to those that follow from it.
         if not any(is_collective(other) for other in operations_behind([one]) - {one}):

@@ -9,14 +9,14 @@ import random
 import socket
 import threading
 import time
-from typing import Dict, Optional, Tuple
+from typing import Any, Callable, Dict, Optional, Tuple
 from urllib.parse import quote
 
 _ADDRESS = "HOROVOD_GLOO_RENDEZVOUS_ADDR"
 _PORT = "HOROVOD_GLOO_RENDEZVOUS_PORT"
 _SIZE, _LOCAL_SIZE = "HOROVOD_SIZE", "HOROVOD_LOCAL_SIZE"
 _SCOPE = "graph_opt"
-_LOOPBACK = "127.0.0.1"
+LOOPBACK = "127.0.0.1"
 _POLL_SECONDS = 0.02
 _LOOK_SECONDS = 0.25
 # The launcher's server answers some hundred requests a second, each on a connection of its own, and
@@ -94,7 +94,7 @@ class InProcessStore(Store):
 
     def host(self) -> str:
         """See `Store`."""
-        return _LOOPBACK
+        return LOOPBACK
 
 
 class RendezvousStore(Store):
@@ -202,6 +202,14 @@ class RendezvousStore(Store):
         return "the rendezvous server of horovodrun at {}:{}".format(self._address, self._port)
 
 
+def or_none(ask: Callable[[], Any], otherwise: Any = None) -> Any:
+    """What the store says, unless the launcher that has it is gone."""
+    try:
+        return ask()
+    except OSError:
+        return otherwise
+
+
 def note_end(store: Store, rank: int, how: str) -> None:
     """Leaves that a rank's program is over, for `end_of`.
 
@@ -210,8 +218,13 @@ def note_end(store: Store, rank: int, how: str) -> None:
       rank: The rank.
       how: What follows "rank R ": "has ended".
     """
-    store.set(_end_key(rank), how.encode("utf-8"))
-    store.set(_ENDED, b"+")  # so that a single look tells whether there is one
+    for key, value in notes_of_end(rank, how).items():
+        store.set(key, value)
+
+
+def notes_of_end(rank: int, how: str) -> Dict[str, bytes]:
+    """What `note_end` leaves: how a rank has ended, and then, for a single look, that one has."""
+    return {_end_key(rank): how.encode("utf-8"), _ENDED: b"+"}
 
 
 def end_of(store: Store, rank: int) -> Optional[str]:
@@ -230,7 +243,7 @@ def _end_key(rank: int) -> str:
 
 
 def launchers_store() -> Optional[Store]:
-    """The store of the launcher that started this rank, or None if it has none (MPI).
+    """The store of the launcher that started this rank, or None if it has none, as MPI's.
 
     Example:
       >>> store = launchers_store()

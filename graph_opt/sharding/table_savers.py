@@ -29,6 +29,7 @@ from graph_opt.sharding.imported_tables import (
 from graph_opt.sharding.rank_shares import TableShares, note_shares, table_shares
 from graph_opt.sharding.ranks_of_session import RanksOfSession
 from graph_opt.sharding.restored_rows import Restored, index_checksum
+from graph_opt.sharding.row_channel import SECRET
 from graph_opt.sharding.saver_nodes import SavedVariable, SaverStep, saver_step
 from graph_opt.sharding.session_rows import SessionRows
 from graph_opt.sharding.table_variables import note_graph, note_sharded, table_variables
@@ -241,9 +242,9 @@ class _Saver:
             self._service.note_restored(self._held, restored)
         elif self._transport.size > 1:
             say(
-                "rank {} has restored its rows of sharded tables from '{}'; ranks that were not "
-                "started by horovodrun --gloo or graph-opt run must do so themselves".format(
-                    self._transport.rank, restored.prefix
+                "rank {} has restored its rows of sharded tables from '{}'; under MPI, ranks of "
+                "several machines without a common {} must do so themselves".format(
+                    self._transport.rank, restored.prefix, SECRET
                 )
             )
 
@@ -271,9 +272,9 @@ class _Saver:
             raise tf.errors.FailedPreconditionError(
                 None,
                 None,
-                "{} '{}', of which other ranks have rows: they were not "
-                "started by horovodrun --gloo or graph-opt run, and so cannot be asked; let all "
-                "ranks save with sok.CheckpointSaver".format(what, names[0]),
+                "{} '{}', of which other ranks have rows: under MPI, ranks of several machines "
+                "can be asked only if all have a common {}; without it, let all ranks save with "
+                "sok.CheckpointSaver".format(what, names[0], SECRET),
             )
 
 

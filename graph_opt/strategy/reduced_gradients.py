@@ -11,7 +11,7 @@ from graph_opt.sharding.transport import AVERAGE, Transport
 _REDUCTIONS = (
     *("HorovodAllreduce", "HorovodGroupedAllreduce"),
     *("HorovodAllgather", "HorovodGroupedAllgather"),
-    *("InProcessAllToAll", "HorovodAlltoall"),
+    *("ExchangeAllToAll", "HorovodAlltoall"),
 )
 # What scripts and optimizers do to a gradient that has been reduced: scale, clip, change its form.
 _BETWEEN = (

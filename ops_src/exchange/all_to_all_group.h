@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "buffer/deadline_timer.h"
+#include "exchange/rank_messages.h"
 
 namespace graph_opt {
 
@@ -23,14 +24,7 @@ namespace graph_opt {
 // UnknownError to the others, as with Horovod: after an AbortedError, monitored sessions try again.
 class AllToAllGroup : public std::enable_shared_from_this<AllToAllGroup> {
  public:
-  // What a rank sends: rows, those for rank 0 first.
-  struct Message {
-    std::shared_ptr<const void> owner;  // of the data, while somebody reads them
-    const char* data = nullptr;
-    int64_t row_bytes = 0;
-    std::string kind;             // type and shape of the rows, the same on all ranks
-    std::vector<int64_t> splits;  // how many rows go to each rank
-  };
+  using Message = RankMessage;
 
   // Gets the messages of all ranks, or an error. Called once, on any thread, without any lock held.
   using Done = std::function<void(const absl::Status&, const std::vector<Message>&)>;

@@ -13,7 +13,7 @@ namespace graph_opt {
 //
 //   code    0; kInputEnded; or the code of the error that came in place of a batch
 //   bytes   of the error's text
-//   text    filled up to words; the requests follow if there is a batch
+//   text    filled up to words; the request follows if there is a batch (sent_requests.h)
 constexpr int64_t kMessageHeaderWords = 2;
 
 // The rank has no more batches, and takes part without ids until no rank has any.

@@ -1,6 +1,9 @@
 #include "exchange/received_requests.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
+#include "exchange/sent_requests.h"
 
 namespace graph_opt {
 namespace {
@@ -46,13 +49,18 @@ absl::Status ReadRequests(const int64_t* message, int64_t size, const std::vecto
                           const std::vector<ServedShard>& shards, ReceivedRequests* requests) {
   requests->states.clear();
   requests->ranks.clear();
+  requests->owned.clear();
   return ForEachRank(message, size, sizes, [&](const int64_t* begin, const int64_t* end) {
     requests->states.emplace_back();
     requests->ranks.emplace_back();
     const absl::Status header = ReadHeader(&begin, end, &requests->states.back());
     if (!header.ok()) return header;
     if (requests->states.back().has_batch()) {
-      return ReadRequest(begin, end - begin, shards, &requests->ranks.back());
+      DecodedRequest request;
+      const absl::Status widened = request.Read(begin, end);
+      if (!widened.ok()) return widened;
+      requests->owned.push_back(std::move(request.owned));
+      return ReadRequest(request.words, request.size, shards, &requests->ranks.back());
     }
     requests->ranks.back().assign(shards.size(), RequestedRows{begin, 0, {}, {}});
     return absl::OkStatus();

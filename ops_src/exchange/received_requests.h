@@ -2,6 +2,7 @@
 #define GRAPH_OPT_EXCHANGE_RECEIVED_REQUESTS_H_
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -13,11 +14,12 @@
 namespace graph_opt {
 
 // In an exchange, each rank serves its shards to all ranks. What they ask for comes as one message,
-// of each rank a header (message_header.h) and a request (row_request.h), and what they get is one
-// message, too.
+// of each rank a header (message_header.h) and a request (sent_requests.h), and what they get is
+// one message, too.
 struct ReceivedRequests {
   std::vector<RankState> states;                  // of each rank
   std::vector<std::vector<RequestedRows>> ranks;  // of each rank: of each shard
+  std::vector<std::unique_ptr<int64_t[]>> owned;  // words that have come as narrower numbers
 };
 
 // The headers of all ranks: `sizes[rank]` of the message's numbers are from each. Fails, naming the

@@ -7,7 +7,7 @@
 
 namespace graph_opt {
 
-// How often this process has sent, or was about to send, the messages of this key. Whoever reads it
+// How often this process has sent the messages of this key, "group/rank/name". Whoever reads it
 // before and after a step that failed knows whether other ranks are now in the middle of that step.
 // Never destroyed.
 std::atomic<int64_t>* SentMessages(const std::string& key);

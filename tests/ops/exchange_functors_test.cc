@@ -3,15 +3,23 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <cstdio>
 #include <cstdlib>
+#include <future>
+#include <limits>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <utility>
 
 #include "exchange/all_to_all_group.h"
+#include "exchange/explained_failures.h"
+#include "exchange/horovod_core.h"
+#include "exchange/horovod_messages.h"
 #include "exchange/received_gradients.h"
 #include "exchange/received_requests.h"
 #include "exchange/sent_row_gradients.h"
+#include "exchange_requests_testing.h"
 #include "group_functors_testing.h"
 
 namespace graph_opt {
@@ -31,21 +39,19 @@ struct Owner {
     }
     for (int rank = 0; rank < num_ranks; ++rank) {
       asked.emplace_back();
-      sizes.push_back(0);
-      AppendHeader(RankState(), &message);
-      sizes.back() += kMessageHeaderWords;
       const bool asks = Below(random, 4) > 0;
+      std::vector<int64_t> request;
       for (const ServedShard& shard : shards) {
         std::vector<int64_t> rows;
         for (int64_t row = 0; row < shard.num_rows; ++row) {
           if (asks && Below(random, 3) == 0) rows.push_back(row);
         }
-        message.push_back(0);
-        message.push_back(static_cast<int64_t>(rows.size()));
-        message.insert(message.end(), rows.begin(), rows.end());
-        sizes.back() += kRequestHeaderWords + static_cast<int64_t>(rows.size());
+        request.push_back(0);
+        request.push_back(static_cast<int64_t>(rows.size()));
+        request.insert(request.end(), rows.begin(), rows.end());
         asked.back().push_back(std::move(rows));
       }
+      sizes.push_back(AppendRequest(request, &message));
     }
   }
 
@@ -161,9 +167,7 @@ std::pair<std::vector<int64_t>, std::vector<float>> SumOf(const std::vector<Sent
   std::vector<int64_t> sizes;
   std::vector<float> gradients;
   for (const Sent& sent : ranks) {
-    sizes.push_back(kMessageHeaderWords + static_cast<int64_t>(sent.words.size()));
-    AppendHeader(RankState(), &message);
-    message.insert(message.end(), sent.words.begin(), sent.words.end());
+    sizes.push_back(AppendRequest(sent.words, &message));
     gradients.insert(gradients.end(), sent.gradients.begin(), sent.gradients.end());
   }
   ReceivedRequests requests;
@@ -344,6 +348,67 @@ void NothingWaitsForEver() {
         std::string::npos);
 }
 
+void RequestsTakeFourBytesWhereTheyCan() {
+  const int64_t most = std::numeric_limits<int32_t>::max();
+  for (const int64_t number : {int64_t{-1}, int64_t{7}, most, -most - 1, most + 1, -most - 2}) {
+    for (size_t size = 0; size < 6; ++size) {
+      std::vector<int64_t> request(size, 3);
+      if (size > 0) request[size / 2] = number;
+      const bool is_narrow = size == 0 || (number <= most && number >= -most - 1);
+      const EncodedRequest sent(request.data(), static_cast<int64_t>(size));
+      CHECK(sent.num_words() == static_cast<int64_t>(1 + (is_narrow ? (size + 1) / 2 : size)));
+      std::vector<int64_t> words(sent.num_words());
+      sent.Write(words.data());
+      DecodedRequest widened;
+      CHECK(widened.Read(words.data(), words.data() + words.size()).ok());
+      CHECK(std::vector<int64_t>(widened.words, widened.words + widened.size) == request);
+      words.push_back(0);
+      CHECK(!is_narrow || size == 0 ||
+            !widened.Read(words.data(), words.data() + words.size()).ok());
+      CHECK(!widened.Read(words.data(), words.data()).ok());
+    }
+  }
+}
+
+int32_t CauseOfAbortion(int32_t code, const char* text, char* cause, int32_t size) {
+  if (code != static_cast<int32_t>(absl::StatusCode::kAborted)) return 0;
+  std::snprintf(cause, size, "rank 1 failed, so %s", text);
+  return static_cast<int32_t>(absl::StatusCode::kDataLoss);
+}
+
+void FailuresSayWhy() {
+  const auto ended = [](absl::StatusCode code) {
+    const auto promise = std::make_shared<std::promise<absl::Status>>();
+    EndWithCause(absl::Status(code, "it ended"),
+                 [promise](const absl::Status& status) { promise->set_value(status); });
+    return promise->get_future().get();
+  };
+  CHECK(ended(absl::StatusCode::kAborted).message() == "it ended");
+  graph_opt_find_causes(&CauseOfAbortion);
+  CHECK(ended(absl::StatusCode::kInternal).message() == "it ended");
+  const absl::Status cause = ended(absl::StatusCode::kAborted);
+  CHECK(cause.code() == absl::StatusCode::kDataLoss);
+  CHECK(cause.message() == "rank 1 failed, so it ended");
+  graph_opt_find_causes(nullptr);
+}
+
+void OnlyTheCoreOfHorovodIsCalled() {
+  const auto refuses = [](const std::string& library, const std::string& reason) {
+    const absl::Status status = horovod_core::Load(library);
+    const std::string text(status.message());
+    return status.code() == absl::StatusCode::kFailedPrecondition &&
+           text.find(library + reason) != std::string::npos;
+  };
+  CHECK(refuses("/nowhere/mpi_lib.so", " is not loaded"));
+  CHECK(refuses("libc.so.6", " lacks _ZN7horovod6common"));
+  std::string told;
+  HorovodMessages().NewCall("m")->Send(
+      RankMessage(), nullptr, [&told](const absl::Status& status, const std::vector<int64_t>&) {
+        told = std::string(status.message());
+      });
+  CHECK(told.find("Horovod has not been initialized") == 0);
+}
+
 void RunAll(int seeds) {
   for (const RowKernels* const* kernels = RunnableRowKernels(); *kernels != nullptr; ++kernels) {
     for (int seed = 0; seed < seeds; ++seed) {
@@ -355,6 +420,9 @@ void RunAll(int seeds) {
   RanksAgreeOnAnError();
   RanksMeetByName();
   NothingWaitsForEver();
+  RequestsTakeFourBytesWhereTheyCan();
+  FailuresSayWhy();
+  OnlyTheCoreOfHorovodIsCalled();
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "exchange/received_gradients.h"
 #include "exchange/received_requests.h"
+#include "exchange_requests_testing.h"
 #include "keyed_groups_testing.h"
 
 namespace graph_opt {
@@ -180,8 +181,7 @@ void SumsByKeyInTheOrderOfRanks(const RowKernels& kernels, int seed) {
   std::vector<float> gradients;
   std::vector<std::vector<std::pair<int64_t, std::vector<float>>>> expected(2);
   for (int rank = 0; rank < num_ranks; ++rank) {
-    const size_t begin = message.size();
-    AppendHeader(RankState(), &message);
+    std::vector<int64_t> request;
     for (int s = 0; s < 2; ++s) {
       std::vector<int64_t> keys;
       for (int64_t key = 0; key < 50; ++key) {
@@ -189,13 +189,13 @@ void SumsByKeyInTheOrderOfRanks(const RowKernels& kernels, int seed) {
       }
       if (s == 0) std::shuffle(keys.begin(), keys.end(), random);
       const int64_t count = static_cast<int64_t>(keys.size());
-      message.push_back(s == 0 ? kByKey : 0);
-      message.push_back(s == 0 ? KeyRequestWords(count, 1) : count);
+      request.push_back(s == 0 ? kByKey : 0);
+      request.push_back(s == 0 ? KeyRequestWords(count, 1) : count);
       if (s == 0) {
-        message.push_back(0);
-        WriteKeyHeader(count, NewKeys::kInsert, 1, &message.back());
+        request.push_back(0);
+        WriteKeyHeader(count, NewKeys::kInsert, 1, &request.back());
       }
-      message.insert(message.end(), keys.begin(), keys.end());
+      request.insert(request.end(), keys.begin(), keys.end());
       for (int64_t key : keys) {
         auto& sums = expected[s];
         auto sum = std::find_if(sums.begin(), sums.end(),
@@ -209,7 +209,7 @@ void SumsByKeyInTheOrderOfRanks(const RowKernels& kernels, int seed) {
         }
       }
     }
-    sizes.push_back(static_cast<int64_t>(message.size() - begin));
+    sizes.push_back(AppendRequest(request, &message));
   }
   std::sort(expected[1].begin(), expected[1].end());
   ReceivedRequests requests;

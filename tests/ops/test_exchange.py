@@ -258,7 +258,7 @@ def test_all_ranks_have_the_same_graph_with_three_messages() -> None:
     case = of_three_ranks(BAGS)
     graphs = run_ranks(3, lambda rank: nodes_of_rank(case, rank))
     assert graphs[0] == graphs[1] == graphs[2]
-    messages = [node for node in graphs[0].values() if node[0] == "InProcessAllToAll"]
+    messages = [node for node in graphs[0].values() if node[0] == "ExchangeAllToAll"]
     assert len(messages) == 3
 
 
@@ -296,16 +296,22 @@ def test_what_does_not_fit_is_an_error() -> None:
         look_up(twice, [tf.float32] * 4)
 
 
+_NOTHING = [0, 0, 0, 0, 0]  # a header, and a request for no rows of one shard
+
+
 @pytest.mark.parametrize(
     "requests, splits, message",
     [
-        ([0, 0, 0, 1, 9, 0, 0, 0, 0], [5, 4], "from rank 0: row 9 is asked .* 1 .*, which has 4"),
-        ([0, 0, 0, 0, 0, 0, 0, 2, 0], [4, 5], "from rank 1: the request has 3 numbers and ends"),
-        ([0, 0, 0, 1], [4, 0], "from rank 0: the request has 2 numbers and ends within"),
-        ([0, 0, 0, 0, 0, 0, 0], [4, 3], "from rank 1: the request has 1 numbers and ends within"),
-        ([0, 0, 0, 0, 0], [4, 1], "from rank 1: the message has no header, or a malformed one"),
-        ([0, 0, 0, 0, 0, 9, 0], [4, 3], "from rank 1: the message has no header, or a malformed"),
-        ([0, 0, 0, 0, 0], [4, 3], "splits says that rank 1 has sent 3 from number 4 on"),
+        ([0, 0, 0, 0, 1, 9, *_NOTHING], [6, 5], "from rank 0: row 9 is asked .* 1 .*, which has 4"),
+        ([0, 0, 3, 1 << 32, 9, *_NOTHING], [5, 5], "from rank 0: row 9 is asked .*, which has 4"),
+        ([*_NOTHING, 0, 0, 0, 0, 2, 0], [5, 6], "from rank 1: the request has 3 numbers and ends"),
+        ([0, 0, 0, 0, 1], [5, 0], "from rank 0: the request has 2 numbers and ends within"),
+        ([*_NOTHING, 0, 0, 0, 0], [5, 4], "from rank 1: the request has 1 numbers and ends within"),
+        ([*_NOTHING, 0, 0], [5, 2], "from rank 1: the request has another size than it says"),
+        ([*_NOTHING, 0, 0, 3, 0], [5, 4], "from rank 1: the request has another size than it says"),
+        ([*_NOTHING, 0], [5, 1], "from rank 1: the message has no header, or a malformed one"),
+        ([*_NOTHING, 0, 9, 0], [5, 3], "from rank 1: the message has no header, or a malformed"),
+        ([*_NOTHING, 0], [5, 3], "splits says that rank 1 has sent 3 from number 5 on"),
         ([0, 1, 1], [-1, 3], r"splits\[0\] is -1"),
     ],
 )

@@ -19,7 +19,7 @@ from tests.passes.one_pass import Passed, ran_pass
 from tests.session.test_exact_rows import batches, sparse
 from tests.sharding import exact_ranks
 
-MESSAGE = "InProcessAllToAll"
+MESSAGE = "ExchangeAllToAll"
 RANKS = Ranks(0, 2, "group")
 
 
@@ -149,12 +149,12 @@ def test_a_message_about_the_batch_is_sent_after_its_lookups() -> None:
     transport = InProcessGroup(2).transport(0)
     inputs = batches(2)
     transport.all_reduce(tf.size(inputs["bags"]), "sum", "examples")
-    transport.all_reduce(tf.constant(1.0), "sum", "of no batch")
+    transport.all_reduce(tf.constant(1.0), "sum", "of_no_batch")
     pooled = looked_up(transport, inputs)
     transport.all_reduce(tf.reduce_sum(pooled), "sum", "rows")
     passed = ran()
     assert waits_of(passed, "examples") == ["ResourceExchangeGather"]
-    assert not waits_of(passed, "of no batch") and not waits_of(passed, "rows")
+    assert not waits_of(passed, "of_no_batch") and not waits_of(passed, "rows")
     assert "1 message to other ranks sent after lookups" in passed.report.changes[-1]
 
 

@@ -1,6 +1,7 @@
 """A program for ranks of Horovod, one of which fails as the first argument says.
 
-The second argument says how tables are looked up: by `number` of the row, or by `key`.
+The second argument says how tables are looked up: by `number` of the row, or by `key`. With a
+third one, `mpi`, ranks do not find the store of their launcher, as under MPI.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from graph_opt import sok
 from graph_opt.compat import tf
 from graph_opt.compat.step_calls import own_message
 from graph_opt.sharding.horovod_transport import horovod
+from tests.horovod_processes import GLOO, be_started_by
 from tests.sharding.guarded_model import build, torn
 
 FAILS = 1
@@ -26,14 +28,15 @@ STEPS = 3
 STALL_SECONDS = 2
 
 
-def main(fault: str, lookup: str) -> None:
+def main(fault: str, lookup: str, launcher: str = GLOO) -> None:
     """Trains; says what the first step that failed has raised, and how long it took."""
     outlive_launcher()
     horovod().init()
+    be_started_by(launcher)
     sok.init()
     mine = sok.rank() == FAILS
-    if fault == "eager":
-        look_up_eagerly(mine)
+    if fault in ("eager", "function", "tape"):
+        look_up_eagerly(fault, mine)
         return
     config = graph_opt.ConfigProto()
     config.graph_options.optimizer_options.stall_seconds = STALL_SECONDS if fault == "slow" else 0
@@ -72,17 +75,27 @@ def outlive_launcher() -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
-def look_up_eagerly(mine: bool) -> None:
-    """The second rank leaves while the first looks something up."""
+def look_up_eagerly(fault: str, mine: bool) -> None:
+    """The second rank leaves while the first looks something up, or sends its gradients."""
     tf.enable_eager_execution()
     table = sok.Variable(np.ones([5, 2], np.float32), name="table")
 
-    def step() -> Any:
+    def look_up() -> Any:
         ids = tf.RaggedTensor.from_row_lengths([1, 2], [2])
         return sok.lookup_sparse([table], [ids], combiners=["sum"])
 
+    def train() -> Any:
+        with tf.GradientTape() as tape:
+            looked_up = look_up()
+        if mine and fails:
+            fail("raised")
+        return tape.gradient(looked_up, table).values
+
+    steps = {"eager": look_up, "function": tf.function(look_up), "tape": train}
+    step, fails = steps[fault], False
     step()
-    if mine:
+    fails = True
+    if mine and fault != "tape":
         fail("raised")
     say_what(step)
 
@@ -119,7 +132,7 @@ def say_what(step: Callable[[], Any]) -> None:
     try:
         step()
     except tf.errors.OpError as error:
-        told = own_message(error).partition("\n")[0]
+        told = " ".join(own_message(error).splitlines())
         assert horovod().rank() == sok.rank() and horovod().size() == sok.num_ranks()
         report(type(error).__name__, told, time.monotonic() - begun)
 

@@ -1,6 +1,7 @@
 """What each rank of Horovod saves with a `tf.train.Saver`, and restores; the test reads the files.
 
-Arguments: a folder, and who is killed while a checkpoint is written: `nobody`, `reader`, `writer`.
+Arguments: a folder; who is killed while a checkpoint is written: `nobody`, `reader`, `writer`; and
+`mpi` if ranks are not to find a store of their launcher.
 """
 
 from __future__ import annotations
@@ -18,16 +19,18 @@ from graph_opt import sok
 from graph_opt.compat import tf
 from graph_opt.sharding.horovod_transport import horovod
 from graph_opt.table_files import row_blocks
+from tests.horovod_processes import GLOO, be_started_by
 
 ROWS = 4001
 NOBODY, READER, WRITER = "nobody", "reader", "writer"
 
 
-def main(folder: str, killed: str) -> None:
+def main(folder: str, killed: str, launcher: str = GLOO) -> None:
     """Trains, saves on one rank, restores on one rank, and goes on."""
     tf.disable_v2_behavior()
     hvd = horovod()
     hvd.init()
+    be_started_by(launcher)
     sok.init()
     table = sok.Variable(np.zeros([ROWS, 4], np.float32), name="users")
     rows: Any = sok.all2all_dense_embedding(table, tf.range(hvd.rank(), ROWS, hvd.size()))

@@ -93,7 +93,7 @@ def train_sharded(way: str, optimizer: str, stock: Sequence[np.ndarray]) -> None
                 assert len(keys) == len(whole) // 2
                 require_equal([values], [whole[keys]])
         sent = {node.op for node in graph_opt.running_graph_def(graph).node}
-        assert "HorovodAlltoall" in sent
+        assert "ExchangeAllToAll" in sent
 
 
 def end_apart() -> None:

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.horovod_processes import NEEDS_HOROVOD, check_all_done, run_ranks_of
+from tests.horovod_processes import MPI, NEEDS_HOROVOD, check_all_done, run_ranks_of
 
 SECONDS = 8.0
 TORN = "rank 1 failed: InvalidArgumentError: ValueError: record 17 is torn"
@@ -34,6 +34,8 @@ TORN = "rank 1 failed: InvalidArgumentError: ValueError: record 17 is torn"
             "rank 1 has kept rank 0 waiting .*_ids' last; rank 1",
         ),
         (2, "eager", "number", "UnknownError", "rank 1 failed: KeyError: 'no such feature'"),
+        (2, "function", "number", "UnknownError", "rank 1 failed: KeyError: 'no such feature'"),
+        (2, "tape", "number", "UnknownError", "rank 1 failed: KeyError: 'no such feature'"),
         (
             *(2, "twice", "number", "InvalidArgumentError"),
             "rank 1 failed: .* sends message 'graph_opt_exchange_.*run such steps one at a time",
@@ -52,6 +54,24 @@ def test_the_other_ranks_learn_which_rank_failed_and_why(
     if fault == "early":
         for rank in range(num_ranks):
             assert "rank {}: went on".format(rank) in ran.stdout
+
+
+@pytest.mark.slow
+@NEEDS_HOROVOD
+@pytest.mark.parametrize(
+    ("fault", "error", "told"),
+    [
+        ("killed", "UnknownError", "rank 1 .*killed"),
+        ("late", "InvalidArgumentError", TORN),
+        ("differs", "InvalidArgumentError", "different graphs: combiners of lookup 0: .*rank 1"),
+        ("slow", "DeadlineExceededError", "rank 1 has kept rank 0 waiting .*_ids' last; rank 1"),
+        ("function", "UnknownError", "rank 1 failed: KeyError: 'no such feature'"),
+    ],
+)
+def test_ranks_learn_it_without_a_store_of_the_launcher(fault: str, error: str, told: str) -> None:
+    program = "tests.sharding.faulty_ranks"
+    ran = run_ranks_of(2, program, fault, "number", MPI, timeout=120)
+    check_told(ran.stdout, 0, error, told)
 
 
 @pytest.mark.slow

@@ -8,15 +8,16 @@ import numpy as np
 import pytest
 
 from graph_opt.compat import tf
-from tests.horovod_processes import NEEDS_HOROVOD, check_all_done, run_ranks_of
+from tests.horovod_processes import GLOO, MPI, NEEDS_HOROVOD, check_all_done, run_ranks_of
 from tests.sharding.horovod_savers import NOBODY, READER, ROWS, WRITER
 
 pytestmark = [NEEDS_HOROVOD, pytest.mark.slow]
 _MODULE = "tests.sharding.horovod_savers"
 
 
-def test_ranks_serve_until_all_are_done(tmp_path: Path) -> None:
-    check_all_done(2, _MODULE, str(tmp_path), NOBODY)
+@pytest.mark.parametrize("launcher", [GLOO, MPI])
+def test_ranks_serve_until_all_are_done(tmp_path: Path, launcher: str) -> None:
+    check_all_done(2, _MODULE, str(tmp_path), NOBODY, launcher)
     for step, value, momentum in ((1, 1.0, -1.0), (3, 2.5, -1.5)):
         reader = tf.train.load_checkpoint(str(tmp_path / "model-{}".format(step)))
         rows = np.full([ROWS, 4], value)

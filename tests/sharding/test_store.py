@@ -1,4 +1,4 @@
-"""What one rank leaves, all ranks find: in one process, and on a server as horovodrun starts it."""
+"""What one rank leaves, all find: in one process, with the first rank, on horovodrun's server."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 
 from graph_opt.sharding.plan_agreement import PlanAgreement
 from graph_opt.sharding.rank_failure import FailureBoard
+from graph_opt.sharding.rank_store import AskedStore, KeptStore
 from graph_opt.sharding.store import (
     InProcessStore,
     RendezvousStore,
@@ -60,10 +61,12 @@ def server() -> Iterator[Any]:
     httpd.server_close()
 
 
-@pytest.fixture(params=["in process", "rendezvous"])
+@pytest.fixture(params=["in process", "rendezvous", "first rank"])
 def store(request: Any) -> Store:
     if request.param == "in process":
         return InProcessStore()
+    if request.param == "first rank":
+        return AskedStore(KeptStore(2, None).place)
     address, port = request.getfixturevalue("server").server_address
     return RendezvousStore(address, port)
 

@@ -8,11 +8,15 @@ from tensorflow.python.eager import context
 from graph_opt.compat import tf
 from graph_opt.sharding.in_process import run_ranks
 from graph_opt.sharding.transport import OneRank
-from tests.sharding.transports import check_gradients, check_reductions
+from tests.sharding.transports import check_gradients, check_messages, check_reductions
 
 
 def test_ranks_reduce_gather_and_broadcast() -> None:
     run_ranks(2, check_reductions, 60)
+
+
+def test_messages_of_every_dtype_are_sent_as_written() -> None:
+    run_ranks(2, check_messages, 60)
 
 
 def test_gradients_travel_back_under_names_of_their_own() -> None:

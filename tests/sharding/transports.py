@@ -2,16 +2,52 @@
 
 from __future__ import annotations
 
-from typing import Any, List
+from typing import Any, List, Tuple
 
 import numpy as np
 from tensorflow.python.eager import context
 
 from graph_opt.compat import tf
+from graph_opt.ops.sent_messages import times_sent
 from graph_opt.sharding.transport import OPERATIONS, Transport
 from tests.plain_sessions import plain_session
 
 DTYPES = (tf.float32, tf.float16, tf.bfloat16, tf.float64, tf.int32, tf.int64)
+EVERY_DTYPE = (
+    *DTYPES,
+    *(tf.int8, tf.int16, tf.uint8, tf.uint16, tf.uint32, tf.uint64),
+    *(tf.bool, tf.complex64, tf.complex128),
+)
+
+
+def check_messages(transport: Transport) -> None:
+    """All dtypes travel, equal messages are sent, and so are those that nothing reads."""
+    with tf.Graph().as_default(), plain_session() as session:
+        sent = [_sent(transport, dtype) for dtype in EVERY_DTYPE]
+        for dtype, (rows, splits) in zip(EVERY_DTYPE, session.run(sent)):
+            assert rows.dtype == dtype.as_numpy_dtype
+            expected = [[0, 1], [1, 1]] * (1 + transport.rank)
+            assert sorted(np.abs(rows).astype(np.int64).tolist()) == sorted(expected)
+            assert splits.tolist() == [1 + transport.rank] * 2
+    with tf.Graph().as_default(), plain_session() as session:
+        names = ["test_read", "test_equal", "test_unread"]
+        read, equal, unread = (_sent(transport, tf.int64, name)[0] for name in names)
+        with tf.control_dependencies([unread]):
+            both = read + equal
+        before = [_times_sent(transport, name) for name in names]
+        session.run(both)
+        assert [_times_sent(transport, name) for name in names] == [one + 1 for one in before]
+
+
+def _sent(transport: Transport, dtype: Any, name: str = "") -> Tuple[tf.Tensor, tf.Tensor]:
+    """One row to the first rank, and two to the second."""
+    rows = tf.constant(np.array([[transport.rank, 1]] * 3, dtype.as_numpy_dtype))
+    splits = tf.constant([1, 2], tf.int32)
+    return transport.all_to_all(rows, splits, name or transport.message_name("test_dtype"))
+
+
+def _times_sent(transport: Transport, name: str) -> int:
+    return times_sent("{}/{}/{}".format(transport.group_name, transport.rank, name))
 
 
 def check_reductions(transport: Transport) -> None:

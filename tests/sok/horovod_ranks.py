@@ -21,7 +21,7 @@ from graph_opt.sok.communication import transport_in_use
 from tests.passes import fused_models
 from tests.sharding.placed_tables import check_on_rank
 from tests.sharding.test_exporting import export_on
-from tests.sharding.transports import check_gradients, check_reductions
+from tests.sharding.transports import check_gradients, check_messages, check_reductions
 from tests.sok import release1_model, test_prefetched_hashed_tables, test_release1_saver
 from tests.sok.saved_ranks import check_saving
 from tests.sok.trained_tables import BATCH, Part, train_part, train_stock
@@ -53,6 +53,7 @@ def main() -> None:
         check_reduced_tables()
         check_reductions(transport)
         check_gradients(transport)
+        check_messages(transport)
         check_saving(sys.argv[1])
         check_release_1(Path(sys.argv[1]))
         check_prefetched_keys(Path(sys.argv[1]))

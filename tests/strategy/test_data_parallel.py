@@ -117,7 +117,7 @@ def test_what_a_script_reduces_is_reduced_once() -> None:
             with tf.Session() as session:
                 session.run(tf.global_variables_initializer())
                 session.run(train)
-                return session.run(weights), types.count("InProcessAllToAll")
+                return session.run(weights), types.count("ExchangeAllToAll")
 
     for weights, messages in run_ranks(RANKS, work, 60):
         np.testing.assert_array_equal(weights, [-0.5])
@@ -174,7 +174,7 @@ def test_an_optimizer_of_distributed_embeddings_averages_once_in_a_scope(
             with tf.Session() as session:
                 session.run(tf.global_variables_initializer())
                 session.run(train)
-                return session.run([table, weights]), types.count("InProcessAllToAll")
+                return session.run([table, weights]), types.count("ExchangeAllToAll")
 
     for (part, weights), messages in run_ranks(RANKS, work, 60):
         np.testing.assert_allclose(part, [[-0.02]], rtol=1e-6)

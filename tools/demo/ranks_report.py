@@ -11,7 +11,7 @@ from tools.bench.collectives.figures import Times
 from tools.bench.collectives.launch import CYCLE_MILLISECONDS
 from tools.bench.collectives.modes import DESCRIPTIONS, HOROVOD
 from tools.bench.collectives.settings import Setting
-from tools.bench.collectives.traffic import ALL_TO_ALL
+from tools.bench.collectives.traffic import all_to_alls
 from tools.bench.machine import cores
 from tools.bench.turns import ratios
 from tools.bench.workloads.scoring import Score
@@ -78,7 +78,7 @@ def _cpu(outcome: Outcome, mode: str) -> str:
 def _messages(outcome: Outcome, mode: str) -> str:
     first = outcome.found[0]["modes"][mode]
     if "traffic" not in first:
-        return f"{first['collectives'].get(ALL_TO_ALL, 0)}"
+        return f"{all_to_alls(first['collectives'])}"
     sent = statistics.mean(each["modes"][mode]["traffic"]["table_bytes"] for each in outcome.found)
     return f"{first['traffic']['messages']}, {sent / _KILO:.0f} kB"
 

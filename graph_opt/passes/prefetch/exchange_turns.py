@@ -27,7 +27,7 @@ from graph_opt.passes.io_stages import BUFFER_PUT
 from graph_opt.passes.node_writer import NodeWriter
 from graph_opt.rules.exchanges import Exchange
 
-# Attributes of messages between ranks of one process.
+# Attributes of messages.
 _MESSAGE = "message"
 _OF_RANK = ("group", "rank")
 
@@ -74,7 +74,7 @@ def _suffix(message: Any) -> str:
 
     All ranks optimize the same graphs in the same order.
     """
-    rank = tuple(str(message.attr[key]) for key in _OF_RANK if key in message.attr)
+    rank = tuple(str(message.attr[key]) for key in _OF_RANK)
     number = next(_stages.setdefault(rank, itertools.count()))
     return "_stage_{}".format(number) if number else ""
 
@@ -88,8 +88,7 @@ def _rename_messages(messages: Sequence[Any], suffix: str, nodes: Sequence[Any])
                 node.input[slot] = text[: text.find(name)] + names[name] + colon + index
     for node in messages:
         node.name = names[node.name]
-        if _MESSAGE in node.attr:
-            node.attr[_MESSAGE].s += suffix.encode("utf-8")
+        node.attr[_MESSAGE].s += suffix.encode("utf-8")
 
 
 def _before(ids: Sequence[Any], put: Any, nodes: Sequence[Any]) -> List[str]:
@@ -125,8 +124,7 @@ def _failure(
     view: GraphView, exchange: Exchange, ids: Sequence[Any], writer: NodeWriter, spec: StageSpec
 ) -> List[Any]:
     """What sends an error in place of the ids of all exchanges, and returns what ranks agree on."""
-    scope = stage_nodes.exchange_spec(spec).name
-    error = NodeWriter(view, scope, writer.device)
+    error = NodeWriter(view, stage_nodes.exchange_spec(spec).name, writer.device)
     message = error.call(
         "ExchangeFailure",
         "ExchangeFailure",
@@ -135,18 +133,10 @@ def _failure(
         num_ranks=view.nodes[exchange.combine].attr["num_servers"].i,
     )
     sent: List[str] = []
+    inputs = [message.output("requests"), message.output("splits")]
     for number, original in enumerate(ids):
         attributes = {key: value for key, value in original.attr.items() if key != "_class"}
-        # Horovod's ranks meet under the last component of the node's name.
         name = "{}/{}".format(number, original.name.rpartition("/")[2])
-        # Of equal messages through Horovod, TensorFlow would send only one.
-        own = error.call(
-            "{}/ready".format(number),
-            "ExchangeRequests",
-            requests=message.output("requests"),
-            exchange="{}/{}".format(scope, number),
-        )
-        inputs = [own.result, message.output("splits")]
         sent.append(error.node(name, original.op, inputs, original.device, **attributes).name)
     error.call(
         "ExchangeStatus",

@@ -26,13 +26,17 @@ from graph_opt.compat.stateful_ops import (
 )
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView
+from graph_opt.rules.op_names import ALL_TO_ALL
 
 SHAPE_OPERATIONS = frozenset(["Shape", "ShapeN", "Size", "Rank", "VariableShape"])
 _LOOPS = frozenset(
     ["Enter", "RefEnter", "Exit", "RefExit", "NextIteration", "RefNextIteration", "LoopCond"]
 )  # fmt: skip
 _READ_ROW_BY_ROW = NUMBERS_KEYS | FINDS_ROWS
-_COLLECTIVE_PREFIXES = ("Horovod", "Collective", "NcclAllReduce", "NcclReduce", "NcclBroadcast")
+_COLLECTIVE_PREFIXES = (
+    *("Horovod", ALL_TO_ALL, "Collective"),
+    *("NcclAllReduce", "NcclReduce", "NcclBroadcast"),
+)
 
 
 class Outside(NamedTuple):

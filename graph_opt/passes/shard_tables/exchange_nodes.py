@@ -25,7 +25,6 @@ from graph_opt.sharding.placement import DIV, MOD, DivRows, RowsOnRank, RowsRule
 
 _INT32 = tf.int32.as_datatype_enum
 _INT64 = tf.int64.as_datatype_enum
-_HEADER = np.zeros([2], np.int64)  # of a rank that has a batch; `message_header.h`
 
 
 class TablePart(NamedTuple):
@@ -185,31 +184,15 @@ class ExchangeNodes:
     def _send_requests(self, prepare: Call) -> Received:
         """Sends a header and the request to each rank."""
         writer = self._writer
-        header = writer.constant("header", _HEADER)
-        requests = prepare.outputs("requests")
-        sizes = [
-            writer.call("size_{}".format(rank), "Size", input=request).result
-            for rank, request in enumerate(requests)
-        ]
-        packed = writer.call("sizes", "Pack", values=sizes)
-        splits = writer.call(
-            "splits",
-            "AddV2",
-            x=packed.result,
-            y=writer.constant("header_size", np.int32(len(_HEADER))),
-        )
-        joined = writer.joined(
-            "requests",
-            [part for one in requests for part in (header, one)],
-            axis=0,
-        )
-        ready = writer.call(
+        sent = writer.call(
             "ready",
             "ExchangeRequests",
-            requests=joined,
+            requests=prepare.outputs("requests"),
+            input_ended=[],
             exchange=self._exchange_key(),
         )
-        return self._messages.write(writer, ready.result, splits.result, self._name + IDS_SUFFIX)
+        message, splits = sent.output("message"), sent.output("splits")
+        return self._messages.write(writer, message, splits, self._name + IDS_SUFFIX)
 
     def _exchange_key(self) -> str:
         return self._messages.place + self._name

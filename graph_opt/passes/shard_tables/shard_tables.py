@@ -24,11 +24,7 @@ from graph_opt.passes.conditional_collectives import fold_conditionals
 from graph_opt.passes.pass_state import PassState
 from graph_opt.passes.shard_tables.exchange_groups import TableRefusal
 from graph_opt.passes.shard_tables.exchange_lookups import exchange_lookups
-from graph_opt.passes.shard_tables.messages import (
-    HorovodMessages,
-    InProcessMessages,
-    Messages,
-)
+from graph_opt.passes.shard_tables.messages import Messages
 from graph_opt.passes.shard_tables.plan import Candidate, Plan, plan_tables, plan_without
 from graph_opt.passes.shard_tables.shard_variables import shard_variables
 from graph_opt.reporting.outcomes import TableOutcome
@@ -100,18 +96,13 @@ def _exchanged(
     options: SessionOptions,
 ) -> Tuple[Plan, Optional[PassState]]:
     """The graph with exchanges, and the plan without the tables for which there can be none."""
+    messages = Messages(ranks.rank, ranks.size, ranks.group)
     while plan.tables:
         try:
-            return plan, exchange_lookups(state, plan.tables, _messages(ranks), options)
+            return plan, exchange_lookups(state, plan.tables, messages, options)
         except TableRefusal as refusal:
             plan = plan_without(plan, refusal.table, refusal, wanted, ranks)
     return plan, None
-
-
-def _messages(ranks: Ranks) -> Messages:
-    if ranks.group:
-        return InProcessMessages(ranks.group, ranks.rank, ranks.size)
-    return HorovodMessages(ranks.rank, ranks.size)
 
 
 def _reported(

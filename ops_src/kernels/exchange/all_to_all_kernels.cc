@@ -1,5 +1,4 @@
 #include <atomic>
-#include <cstring>
 #include <memory>
 #include <string>
 #include <utility>
@@ -7,6 +6,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "exchange/all_to_all_group.h"
+#include "exchange/explained_failures.h"
+#include "exchange/horovod_messages.h"
+#include "exchange/in_process_messages.h"
+#include "exchange/rank_messages.h"
 #include "exchange/sent_messages.h"
 #include "kernels/cancelled_step.h"
 #include "kernels/exchange/splits.h"
@@ -24,12 +27,11 @@ using tensorflow::AsyncOpKernel;
 using tensorflow::CancellationManager;
 namespace errors = tensorflow::errors;
 
-// Tells the group when the step of a call is cancelled.
+// Tells a call when its step is cancelled.
 class CallCancellation {
  public:
-  CallCancellation(std::shared_ptr<AllToAllGroup> group, AllToAllGroup::Call call,
-                   CancellationManager* manager)
-      : group_(std::move(group)), call_(std::move(call)), manager_(manager) {}
+  CallCancellation(std::shared_ptr<RankMessages::Call> call, CancellationManager* manager)
+      : call_(std::move(call)), manager_(manager) {}
 
   // Returns false if the step is cancelled already.
   static bool Arm(const std::shared_ptr<CallCancellation>& of) {
@@ -37,13 +39,13 @@ class CallCancellation {
     of->token_ = of->manager_->get_cancellation_token();
     return of->manager_->RegisterCallback(of->token_, [of] {
       of->cancelled_ = true;
-      of->group_->Cancel(of->call_);
+      of->call_->Cancel();
     });
   }
 
   // The call has been sent: a cancellation in the meantime did not find it.
   void Sent() {
-    if (cancelled_) group_->Cancel(call_);
+    if (cancelled_) call_->Cancel();
   }
 
   // DeregisterCallback would wait for a running cancellation, which may be what ended the call.
@@ -52,28 +54,79 @@ class CallCancellation {
   }
 
  private:
-  const std::shared_ptr<AllToAllGroup> group_;
-  const AllToAllGroup::Call call_;
+  const std::shared_ptr<RankMessages::Call> call_;
   CancellationManager* const manager_;
   tensorflow::CancellationToken token_ = 0;
   std::atomic<bool> cancelled_{false};
 };
 
-class InProcessAllToAllKernel : public AsyncOpKernel {
+// How elements travel.
+CarriedAs Carrier(DataType type, int element_bytes) {
+  switch (type) {
+    case tensorflow::DT_UINT8:
+      return CarriedAs::kUint8;
+    case tensorflow::DT_INT8:
+      return CarriedAs::kInt8;
+    case tensorflow::DT_UINT16:
+      return CarriedAs::kUint16;
+    case tensorflow::DT_INT16:
+      return CarriedAs::kInt16;
+    case tensorflow::DT_INT32:
+      return CarriedAs::kInt32;
+    case tensorflow::DT_HALF:
+      return CarriedAs::kFloat16;
+    case tensorflow::DT_FLOAT:
+      return CarriedAs::kFloat32;
+    case tensorflow::DT_DOUBLE:
+      return CarriedAs::kFloat64;
+    case tensorflow::DT_BOOL:
+      return CarriedAs::kBool;
+    default:
+      if (element_bytes == 2) return CarriedAs::kUint16;
+      return element_bytes == 4 ? CarriedAs::kInt32 : CarriedAs::kInt64;
+  }
+}
+
+int BytesOf(CarriedAs carrier) {
+  switch (carrier) {
+    case CarriedAs::kUint8:
+    case CarriedAs::kInt8:
+    case CarriedAs::kBool:
+      return 1;
+    case CarriedAs::kUint16:
+    case CarriedAs::kInt16:
+    case CarriedAs::kFloat16:
+      return 2;
+    case CarriedAs::kInt32:
+    case CarriedAs::kFloat32:
+      return 4;
+    default:
+      return 8;
+  }
+}
+
+class ExchangeAllToAllKernel : public AsyncOpKernel {
  public:
-  explicit InProcessAllToAllKernel(OpKernelConstruction* ctx) : AsyncOpKernel(ctx) {
+  explicit ExchangeAllToAllKernel(OpKernelConstruction* ctx) : AsyncOpKernel(ctx) {
     std::string group;
-    int size;
+    tensorflow::int64 timeout_millis;
     OP_REQUIRES_OK(ctx, ctx->GetAttr("group", &group));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("rank", &rank_));
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("size", &size));
-    group_ = AllToAllGroup::OfProcess(group, size);
-    OP_REQUIRES(ctx, group_->size() == size && rank_ < size,
-                errors::InvalidArgument(name(), ": rank ", rank_, " of ", size, " in group '",
-                                        group, "', which has ", group_->size(), " ranks"));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("size", &size_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("message", &message_));
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("timeout_millis", &timeout_millis_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("timeout_millis", &timeout_millis));
+    OP_REQUIRES(ctx, rank_ < size_,
+                errors::InvalidArgument(name(), ": rank ", rank_, " of ", size_, " ranks"));
     sent_ = SentMessages(absl::StrCat(group, "/", rank_, "/", message_));
+    if (group.empty()) {
+      messages_.reset(new HorovodMessages);
+      return;
+    }
+    const std::shared_ptr<AllToAllGroup> ranks = AllToAllGroup::OfProcess(group, size_);
+    OP_REQUIRES(ctx, ranks->size() == size_,
+                errors::InvalidArgument(name(), ": rank ", rank_, " of ", size_, " in group '",
+                                        group, "', which has ", ranks->size(), " ranks"));
+    messages_.reset(new InProcessMessages(ranks, rank_, timeout_millis));
   }
 
   void ComputeAsync(OpKernelContext* ctx, DoneCallback done) override {
@@ -86,91 +139,92 @@ class InProcessAllToAllKernel : public AsyncOpKernel {
 
  private:
   void Send(OpKernelContext* ctx, DoneCallback done) {
-    AllToAllGroup::Message message;
+    RankMessage message;
     const Status read = Read(ctx, &message);
     if (!read.ok()) {
       const absl::Status status = FromTensorFlow(read);
-      group_->Fail(absl::Status(status.code(),
-                                absl::StrCat("rank ", rank_, ": ", std::string(status.message()))));
+      messages_->Fail(absl::Status(status.code(), absl::StrCat(": ", status.message())));
       ctx->SetStatus(read);
       return done();
     }
-    const AllToAllGroup::Call call = group_->NewCall(message_, rank_);
-    const auto cancellation =
-        std::make_shared<CallCancellation>(group_, call, ctx->cancellation_manager());
+    const std::shared_ptr<RankMessages::Call> call = messages_->NewCall(message_);
+    const auto cancellation = std::make_shared<CallCancellation>(
+        call, messages_->can_cancel() ? ctx->cancellation_manager() : nullptr);
     if (!CallCancellation::Arm(cancellation)) {
-      group_->Fail(absl::UnknownError(
-          absl::StrCat("rank ", rank_, " was cancelled before message '", message_, "'")));
+      messages_->Fail(absl::UnknownError(
+          absl::StrCat(" was cancelled before message '", message_, "'")));
       ctx->SetStatus(StepIsCancelled(*ctx));
       return done();
     }
-    const int rank = rank_;
-    const std::string& op = name();
     ++*sent_;
-    group_->Send(
-        call, std::move(message), timeout_millis_,
-        [ctx, rank, &op, cancellation, done](const absl::Status& status,
-                                             const std::vector<AllToAllGroup::Message>& messages) {
+    call->Send(
+        std::move(message),
+        [ctx](int64_t rows, char** memory) { return Allocate(ctx, rows, memory); },
+        [this, ctx, cancellation, done](const absl::Status& status,
+                                        const std::vector<int64_t>& splits) {
           cancellation->Disarm();
-          ctx->SetStatus(status.ok() ? Receive(ctx, op, rank, messages) : StatusOfOp(op, status));
+          if (!status.ok()) return Fail(ctx, status, done);
+          int64_t rows = 0;
+          ctx->SetStatus(WriteSplits(ctx, name(), 1, splits, &rows));
           done();
         });
     cancellation->Sent();
   }
 
-  Status Read(OpKernelContext* ctx, AllToAllGroup::Message* message) const {
+  // Of one of Horovod's ranks, others have learnt why; those of a process say it themselves.
+  void Fail(OpKernelContext* ctx, const absl::Status& status, const DoneCallback& done) {
+    const Status error = StatusOfOp(name(), status);
+    const auto end = [ctx, done](const absl::Status& cause) {
+      ctx->SetStatus(ToTensorFlow(cause));
+      done();
+    };
+    if (messages_->can_cancel()) return end(FromTensorFlow(error));
+    EndWithCause(FromTensorFlow(error), end);
+  }
+
+  Status Read(OpKernelContext* ctx, RankMessage* message) const {
     const Tensor& tensor = ctx->input(0);
     TF_RETURN_IF_ERROR(ReadSplits(ctx, name(), &message->splits));
     int64_t rows = 0;
     for (int64_t count : message->splits) rows += count;
     if (tensor.dims() < 1 || rows != tensor.dim_size(0) ||
-        message->splits.size() != static_cast<size_t>(group_->size())) {
+        message->splits.size() != static_cast<size_t>(size_)) {
       return errors::InvalidArgument(name(), ": ", message->splits.size(), " splits of ", rows,
                                      " rows in all, for a tensor of shape ",
-                                     tensor.shape().DebugString(), " and ", group_->size(),
-                                     " ranks");
+                                     tensor.shape().DebugString(), " and ", size_, " ranks");
     }
     TensorShape row = tensor.shape();
     row.RemoveDim(0);
     const auto owner = std::make_shared<Tensor>(tensor);
+    const int element_bytes = tensorflow::DataTypeSize(tensor.dtype());
     message->data = owner->tensor_data().data();
     message->owner = owner;
-    message->row_bytes = row.num_elements() * tensorflow::DataTypeSize(tensor.dtype());
+    message->row_bytes = row.num_elements() * element_bytes;
+    message->carrier = Carrier(tensor.dtype(), element_bytes);
+    message->row_elements = message->row_bytes / BytesOf(message->carrier);
     message->kind = absl::StrCat("rows of ", tensorflow::DataTypeString(tensor.dtype()), " ",
                                  row.DebugString());
     return Status();
   }
 
-  static Status Receive(OpKernelContext* ctx, const std::string& op, int rank,
-                        const std::vector<AllToAllGroup::Message>& messages) {
-    std::vector<int64_t> splits;
-    for (const AllToAllGroup::Message& message : messages) splits.push_back(message.splits[rank]);
-    int64_t rows = 0;
-    TF_RETURN_IF_ERROR(WriteSplits(ctx, op, 1, splits, &rows));
+  static absl::Status Allocate(OpKernelContext* ctx, int64_t rows, char** memory) {
     TensorShape shape = ctx->input(0).shape();
     shape.set_dim(0, rows);
     Tensor* received = nullptr;
-    TF_RETURN_IF_ERROR(ctx->allocate_output(0, shape, &received));
-    char* to = const_cast<char*>(received->tensor_data().data());
-    for (const AllToAllGroup::Message& message : messages) {
-      int64_t first = 0;
-      for (int other = 0; other < rank; ++other) first += message.splits[other];
-      const int64_t bytes = message.splits[rank] * message.row_bytes;
-      if (bytes > 0) std::memcpy(to, message.data + first * message.row_bytes, bytes);
-      to += bytes;
-    }
-    return Status();
+    const Status allocated = ctx->allocate_output(0, shape, &received);
+    if (allocated.ok()) *memory = const_cast<char*>(received->tensor_data().data());
+    return FromTensorFlow(allocated);
   }
 
-  std::shared_ptr<AllToAllGroup> group_;
   int rank_ = 0;
+  int size_ = 0;
   std::string message_;
-  tensorflow::int64 timeout_millis_ = 0;
+  std::unique_ptr<RankMessages> messages_;
   std::atomic<int64_t>* sent_ = nullptr;
 };
 
-REGISTER_KERNEL_BUILDER(Name("InProcessAllToAll").Device(tensorflow::DEVICE_CPU),
-                        InProcessAllToAllKernel);
+REGISTER_KERNEL_BUILDER(Name("ExchangeAllToAll").Device(tensorflow::DEVICE_CPU),
+                        ExchangeAllToAllKernel);
 
 }  // namespace
 }  // namespace graph_opt

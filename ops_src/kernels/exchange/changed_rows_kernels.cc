@@ -1,11 +1,9 @@
-#include <atomic>
 #include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "exchange/changed_rows.h"
-#include "exchange/sent_messages.h"
 #include "kernels/exchange/owner_kernel.h"
 #include "kernels/exchange/receiver_kernel.h"
 #include "kernels/kernel_names.h"
@@ -50,12 +48,10 @@ class ExchangeChangedRowsKernel : public OwnerKernel<OpKernel> {
     OP_REQUIRES_OK(ctx, WriteSplits(ctx, name(), 1, message.WordsOfRanks(), &words));
     OP_REQUIRES_OK(ctx, ctx->allocate_output(0, TensorShape({words}), &output));
     message.Write(reinterpret_cast<int64_t*>(output->flat<tensorflow::int64>().data()));
-    ++*sent_;
   }
 
  private:
   MissedRows missed_;
-  std::atomic<int64_t>* const sent_ = SentMessages(name());
 };
 
 class ExchangeRefreshKernel : public ReceiverKernel {

@@ -1,6 +1,5 @@
 #include <vector>
 
-#include "exchange/sent_messages.h"
 #include "exchange/sent_row_gradients.h"
 #include "kernels/exchange/receiver_kernel.h"
 #include "kernels/kernel_names.h"
@@ -66,12 +65,10 @@ class ExchangeCombineGradKernel : public ReceiverKernel {
                         GradientsOfSentRows(shards, num_servers(), attrs_.table_names, lookups,
                                             has_gradient_, type(), BestRowKernels(), &threads,
                                             const_cast<char*>(gradients->tensor_data().data()))));
-    ++*sent_;
   }
 
  private:
   std::vector<bool> has_gradient_;
-  std::atomic<int64_t>* const sent_ = SentMessages(name());
 };
 
 class ExchangeCombineWeightsGradKernel : public ReceiverKernel {

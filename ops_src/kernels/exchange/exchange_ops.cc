@@ -126,9 +126,8 @@ Status CombineWeightsGradShape(InferenceContext* c) {
       .Attr("by_key: list(bool) = []")
 
 const char kServedDoc[] = R"doc(
-requests: From all ranks, rank after rank: a header, and the `requests` for this rank of
-  GroupEmbeddingPrepare. The header is two numbers: 0, or -1 if the rank's input has ended and the
-  request is empty, and 0; or what ExchangeFailure gives, and no request.
+requests: From all ranks, rank after rank: what ExchangeRequests or ExchangeFailure gives for this
+  rank.
 splits: [ranks]. How many numbers each rank has sent.
 num_shards: Of this rank.
 T: The type of the shards.
@@ -147,26 +146,6 @@ rows: The rows for each rank, rank after rank, as GroupEmbeddingGather gives the
 row_splits: [ranks]. How many elements each rank gets.
 exchange: Name of the exchange, unique in the process. Before it fails because of a rank's error, it
   waits for the other exchanges of the step that graph_opt_expect_exchanges has named.)doc";
-
-// Stateful, so that equal requests of two exchanges are not merged, and none are counted as sent
-// while a graph is optimized.
-REGISTER_OP("ExchangeRequests")
-    .Input("requests: int64")
-    .Output("ready: int64")
-    .Attr("exchange: string = ''")
-    .SetIsStateful()
-    .SetShapeFn([](InferenceContext* c) {
-      c->set_output(0, c->input(0));
-      return Status();
-    })
-    .Doc(R"doc(
-The message with the requests of a rank, as it is sent. Waits until the other exchanges of the step
-that graph_opt_expect_exchanges has named are ready to send theirs: a rank sends those of all, or, if
-the step fails before, those of none.
-
-requests: For all ranks, one after another.
-ready: The same.
-exchange: Name of the exchange, unique in the process.)doc");
 
 REGISTER_OP("ExchangeGather")
     .Input("tables: num_shards * T")
@@ -348,32 +327,6 @@ gradients: Of the pooled rows.
 weights_gradients: One for each weight; 0 for dropped ones.
 num_gradients: L, or 1 with columns.)doc") +
                   kSentDoc));
-
-REGISTER_OP("ExchangeFailure")
-    .Input("code: int32")
-    .Input("text: string")
-    .Output("requests: int64")
-    .Output("splits: int32")
-    .Attr("num_ranks: int >= 1")
-    .SetShapeFn([](InferenceContext* c) {
-      int ranks;
-      ShapeHandle scalar;
-      TF_RETURN_IF_ERROR(c->WithRank(c->input(0), 0, &scalar));
-      TF_RETURN_IF_ERROR(c->WithRank(c->input(1), 0, &scalar));
-      TF_RETURN_IF_ERROR(c->GetAttr("num_ranks", &ranks));
-      c->set_output(0, c->Vector(InferenceContext::kUnknownDim));
-      c->set_output(1, c->Vector(ranks));
-      return Status();
-    })
-    .Doc(R"doc(
-What a rank sends to all ranks if it has no batch to look up. ExchangeGather then fails on all of
-them, with "rank R: " before the text.
-
-code: Of the error, not 0.
-text: Of the error; what is longer than 8 KiB is cut off.
-requests: For each rank.
-splits: [num_ranks]. How many numbers go to each.
-num_ranks: All of them.)doc");
 
 REGISTER_OP("ExchangeStatus")
     .Input("requests: count * int64")

@@ -6,7 +6,6 @@
 #include "exchange/joined_exchanges.h"
 #include "exchange/received_gradients.h"
 #include "exchange/received_requests.h"
-#include "exchange/sent_messages.h"
 #include "kernels/exchange/failing_together.h"
 #include "kernels/exchange/owner_kernel.h"
 #include "kernels/exchange/splits.h"
@@ -63,12 +62,10 @@ class ExchangeGatherKernel : public OwnerKernel<tensorflow::AsyncOpKernel> {
     TF_RETURN_IF_ERROR(
         StatusOfOp(name(), GatherForRanks(shards, received, type(), BestRowKernels(), &threads,
                                           const_cast<char*>(rows->tensor_data().data()))));
-    ++*sent_;
     return Status();
   }
 
   std::string exchange_;
-  std::atomic<int64_t>* const sent_ = SentMessages(name());
 };
 
 class ExchangeGatherGradKernel : public OwnerKernel<OpKernel> {

@@ -20,7 +20,7 @@ from graph_opt.passes.fusion.deferred import DeferredVariables
 from graph_opt.passes.fusion.fuse_group_embedding import fuse_group_embedding
 from graph_opt.passes.pass_state import PassState
 from graph_opt.passes.shard_tables.exchange_lookups import exchange_lookups
-from graph_opt.passes.shard_tables.messages import InProcessMessages
+from graph_opt.passes.shard_tables.messages import Messages
 from graph_opt.passes.shard_tables.sharded_table import ShardedTable
 from graph_opt.rules.find import find_lookups
 from graph_opt.rules.match.table import find_read
@@ -138,9 +138,7 @@ def divided_state(
     """The graph after the passes, and the tables."""
     state = fold_conditionals(PassState.of(of.graph_def))
     sharded = sharded_tables(state.view, tables, transport.rank, transport.size, rule)
-    messages = InProcessMessages(
-        transport.place.split("/")[0], transport.rank, transport.size, _WAIT_SECONDS * 1000
-    )
+    messages = Messages(transport.rank, transport.size, transport.group_name, _WAIT_SECONDS * 1000)
     state = exchange_lookups(state, sharded, messages, options)
     return fuse_group_embedding(state, options), sharded
 

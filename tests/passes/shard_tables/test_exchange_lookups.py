@@ -164,4 +164,4 @@ def test_lookups_of_placeholders_that_one_step_feeds_are_one_exchange(reduced: A
     of = script(build, feed)
     state, _ = divided_state(of, TABLES, transport, session_options(None))
     assert len(state.view.of_op("ExchangeGather")) == 1
-    assert len(state.view.of_op("InProcessAllToAll")) == 3
+    assert len(state.view.of_op("ExchangeAllToAll")) == 3

@@ -74,12 +74,12 @@ def test_an_exchange_sends_ids_rows_and_gradients() -> None:
     wanted = ("ids", "gather", "rows", "pooled", "rows_gradients", "gradients")
     starts = tuple("+ X/{} =".format(name) for name in wanted)
     assert [line for line in drawn if line.startswith(starts)] == lines("""
-        + X/ids = InProcessAllToAll(X/ready, X/splits) message='ids'
+        + X/ids = ExchangeAllToAll(X/ready, X/ready:1) message='ids'
         + X/gather = ExchangeGather(table, X/ids, X/ids:1)
-        + X/rows = InProcessAllToAll(X/gather, X/gather:1) message='rows'
+        + X/rows = ExchangeAllToAll(X/gather, X/gather:1) message='rows'
         + X/pooled = ExchangeCombine(X/rows, X/rows:1, X/prepare:2, X/prepare:3, \
           IteratorGetNext:3, shard_tables/nothing_0/empty, shard_tables/nothing_0/empty)
-        + X/rows_gradients = InProcessAllToAll(X/row_gradients, X/rows:1) message='rows_gradients'
+        + X/rows_gradients = ExchangeAllToAll(X/row_gradients, X/rows:1) message='rows_gradients'
         + X/gradients = ExchangeGatherGrad(X/ids, X/ids:1, X/rows_gradients, X/table_rows)
     """)
 
@@ -103,10 +103,16 @@ def test_an_odd_number_of_rows(rank: int, rows: int) -> None:
     assert [size.size for size in shape.dim] == [rows, 4]
 
 
-def test_through_horovod_messages_are_its_own() -> None:
-    passed = sharded(script(), Ranks(0, 2))
-    assert len(passed.view.of_op("HorovodAlltoall")) == 3
-    assert passed.view.of_op("InProcessAllToAll") == []
+@pytest.mark.parametrize("group", ["", "group"])
+def test_messages_are_those_of_horovods_ranks_or_of_a_group(group: str) -> None:
+    view = sharded(script(), Ranks(1, 2, group)).view
+    sent = [view.nodes[name].attr for name in view.of_op("ExchangeAllToAll")]
+    assert {(one["group"].s.decode(), one["rank"].i, one["size"].i) for one in sent} == {
+        (group, 1, 2)
+    }
+    assert sorted(one["message"].s.decode().rpartition("_0_")[2] for one in sent) == [
+        *("ids", "rows", "rows_gradients")
+    ]
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def found_by(rank: int) -> Dict[str, Any]:
     turns = {name: [[0.001 * (each + rank), 0.001]] * 2 for name, each in MILLISECONDS.items()}
     counted = traffic([100.0, 50.0, 50.0, 8.0], [1, 1], ranks=2)
     modes: Dict[str, Any] = {
-        name: {"collectives": {"HorovodAlltoall": 3}} for name in (FUSED, BOTH, SHARD_TABLES)
+        name: {"collectives": {"ExchangeAllToAll": 3}} for name in (FUSED, BOTH, SHARD_TABLES)
     }
     for name in (HOROVOD, SHARDED):
         modes[name] = dict(traffic=counted._asdict(), keys=100.0, collectives={})
@@ -87,12 +87,12 @@ def test_only_collectives_of_the_step_and_of_stages_are_counted() -> None:
     def add(name: str, op: str, *inputs: str) -> None:
         graph_def.node.add(name=name, op=op, input=inputs)
 
-    add("ids", "HorovodAlltoall")
-    add("ahead", "HorovodAlltoall")
+    add("ids", "ExchangeAllToAll")
+    add("ahead", "ExchangeAllToAll")
     add("put", "TensorBufferPut", "ahead:1")
     add("gradients", "HorovodAllreduce")
     add("train", "NoOp", "^gradients")
-    assert collectives_in(graph_def, "train") == {"HorovodAlltoall": 1, "HorovodAllreduce": 1}
+    assert collectives_in(graph_def, "train") == {"ExchangeAllToAll": 1, "HorovodAllreduce": 1}
 
 
 def test_sharded_tables_are_put_together_by_row(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from tools.bench.collectives.modes import (
     WHY_NOT_THE_PACKAGE,
 )
 from tools.bench.collectives.settings import DLRM, WIDE, Setting
-from tools.bench.collectives.traffic import ALL_TO_ALL, sok_bytes
+from tools.bench.collectives.traffic import all_to_alls, sok_bytes
 from tools.bench.machine import cores
 from tools.bench.records import Absent, Goal, Outcome, Record, from_runs
 from tools.bench.training.overlap import Seconds
@@ -183,7 +183,7 @@ def _traffic(setting: Setting, found: Found) -> List[Record]:
             continue
         counted = [each["modes"][mode].get("traffic") for each in found]
         goal = None if mode in (HOROVOD, HOROVOD_DENSE, THEIR_DE) else MESSAGES
-        messages = first["collectives"].get(ALL_TO_ALL, 0)
+        messages = all_to_alls(first["collectives"])
         if counted[0] is not None:
             messages = counted[0]["messages"]
         records.append(

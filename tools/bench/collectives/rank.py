@@ -28,7 +28,7 @@ from tools.bench.collectives.lockstep import Ranks
 from tools.bench.collectives.modes import SESSION_MODES, SHARDED
 from tools.bench.collectives.settings import Setting
 from tools.bench.collectives.traffic import (
-    ALL_TO_ALL,
+    ALL_TO_ALLS,
     Counted,
     collectives_in,
     counters,
@@ -112,7 +112,7 @@ class _Trainer:
         ]
         sent = np.mean([each for each, _, _ in taken], axis=0)
         self.sent_by_tables = [
-            float(size) for size, kind in zip(sent, counted.kinds) if kind == ALL_TO_ALL
+            float(size) for size, kind in zip(sent, counted.kinds) if kind in ALL_TO_ALLS
         ]
         dense = [each.shape.num_elements() for each in self._graph.dense]
         self.found["traffic"] = traffic(sent.tolist(), dense, ranks)._asdict()

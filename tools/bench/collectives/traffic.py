@@ -16,10 +16,10 @@ import tensorflow.compat.v1 as tf
 
 from tools.bench.ancestors import ancestors
 
-ALL_TO_ALL = "HorovodAlltoall"
+ALL_TO_ALLS = ("ExchangeAllToAll", "HorovodAlltoall")
 ALL_GATHER = "HorovodAllgather"
 ALL_REDUCE = "HorovodAllreduce"
-_KINDS = (ALL_TO_ALL, ALL_GATHER, ALL_REDUCE)
+_KINDS = (*ALL_TO_ALLS, ALL_GATHER, ALL_REDUCE)
 _PUT = "TensorBufferPut"
 _KEY_BYTES = 8
 _LENGTH_BYTES = 4
@@ -109,6 +109,11 @@ def collectives_in(graph_def: Any, train_op: str) -> Dict[str, int]:
         waiting.extend(sources - seen)
         seen |= sources
     return counts
+
+
+def all_to_alls(collectives: Dict[str, int]) -> int:
+    """How many of the collectives of a step are all-to-all messages."""
+    return sum(collectives.get(kind, 0) for kind in ALL_TO_ALLS)
 
 
 def _sent(op: tf.Operation, rank: int, ranks: int) -> tf.Tensor:

@@ -42,7 +42,7 @@ _CHANGED = {
     "ResourceExchangeGather": "ResourceExchangeChangedRows",
 }
 _CHANGE = "{} with exact rows of other ranks, which send what their updates wrote since"
-_MESSAGE = "message"  # attribute of messages between ranks of one process
+_MESSAGE = "message"  # the attribute with the name of a message
 
 
 class ExchangedLookup(NamedTuple):
@@ -206,9 +206,7 @@ def _message(
     )
     ids = view.nodes[lookup.exchange.ids]
     attributes = {key: value for key, value in ids.attr.items() if key != "_class"}
-    if _MESSAGE in attributes:
-        attributes[_MESSAGE] = attribute_value(_renamed(attributes[_MESSAGE].s.decode("utf-8")))
-    # Horovod's ranks meet under the last component of the node's name.
+    attributes[_MESSAGE] = attribute_value(_renamed(attributes[_MESSAGE].s.decode("utf-8")))
     sent = NodeWriter(view, writer.scope, view.device(ids.name))
     name = _renamed(ids.name.rpartition("/")[2])
     message = [changed.output("changed"), changed.output("changed_splits")]

@@ -20,8 +20,8 @@ from tests.sharding.exact_ranks import table
 SCOPE = "exact_rows/graph_opt/ExchangeCombine/"
 SHORT = {
     SCOPE: "exact/",
-    "graph_opt/InProcessAllToAll_1": "rows",
-    "graph_opt/InProcessAllToAll": "requests",
+    "graph_opt/graph_opt_exchange_rows": "rows",
+    "graph_opt/graph_opt_exchange_ids": "requests",
     "graph_opt/": "",
     "group_embedding/": "",
     "gradients/graph_opt/ResourceExchangeGather_grad/ExchangeGatherGrad": "slices",
@@ -63,11 +63,11 @@ def test_owners_send_what_has_changed_in_a_message_of_main() -> None:
         + exact/position = RowLogPosition(requests, requests:1) row_logs=['t']
         + exact/changed = ResourceExchangeChangedRows(t, requests, requests:1, exact/position) \
           row_logs=['t'] may_miss=[0]
-        + exact/InProcessAllToAll_changed = InProcessAllToAll(exact/changed, exact/changed:1) \
+        + exact/graph_opt_exchange_changed = ExchangeAllToAll(exact/changed, exact/changed:1) \
           message='graph_opt_exchange_changed'
         + exact/pooled = ExchangeRefresh(rows, rows:1, GroupEmbeddingPrepare:2, \
           GroupEmbeddingPrepare:3, GroupEmbeddingPrepare, GroupEmbeddingPrepare:1, \
-          exact/InProcessAllToAll_changed, exact/InProcessAllToAll_changed:1, GatherNd, Where, \
+          exact/graph_opt_exchange_changed, exact/graph_opt_exchange_changed:1, GatherNd, Where, \
           Shape, ExchangeCombine)
         + exact_rows_writers/t/all = RowLogAll() row_logs=['t']
     """)
