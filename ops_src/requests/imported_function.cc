@@ -20,6 +20,11 @@ constexpr uint32_t kCallOfImport = R_X86_64_JUMP_SLOT;
 constexpr uint32_t kCallOfImport = R_AARCH64_JUMP_SLOT;
 #endif
 
+using Entry = ElfW(Dyn);
+using Relocation = ElfW(Rela);
+using Segment = ElfW(Phdr);
+using Symbol = ElfW(Sym);
+
 struct Request {
   const char* symbol;
   void* replacement;
@@ -28,22 +33,22 @@ struct Request {
 
 // What the dynamic section of a library says about the functions that it imports.
 struct Imports {
-  const ElfW(Rela)* slots = nullptr;
+  const Relocation* slots = nullptr;
   size_t bytes = 0;
-  const ElfW(Sym)* symbols = nullptr;
+  const Symbol* symbols = nullptr;
   const char* names = nullptr;
 
   bool complete() const { return slots != nullptr && symbols != nullptr && names != nullptr; }
 };
 
-Imports ImportsOf(const ElfW(Dyn)* section) {
+Imports ImportsOf(const Entry* section) {
   Imports imports;
   for (; section->d_tag != DT_NULL; ++section) {
     // The loader has made these addresses absolute.
     const auto* address = reinterpret_cast<const void*>(section->d_un.d_ptr);
-    if (section->d_tag == DT_JMPREL) imports.slots = static_cast<const ElfW(Rela)*>(address);
+    if (section->d_tag == DT_JMPREL) imports.slots = static_cast<const Relocation*>(address);
     if (section->d_tag == DT_PLTRELSZ) imports.bytes = section->d_un.d_val;
-    if (section->d_tag == DT_SYMTAB) imports.symbols = static_cast<const ElfW(Sym)*>(address);
+    if (section->d_tag == DT_SYMTAB) imports.symbols = static_cast<const Symbol*>(address);
     if (section->d_tag == DT_STRTAB) imports.names = static_cast<const char*>(address);
   }
   return imports;
@@ -52,7 +57,7 @@ Imports ImportsOf(const ElfW(Dyn)* section) {
 // Whether the loader has made an address read-only after it had filled it in.
 bool IsSealed(const dl_phdr_info& library, uintptr_t address) {
   for (int i = 0; i < library.dlpi_phnum; ++i) {
-    const ElfW(Phdr)& header = library.dlpi_phdr[i];
+    const Segment& header = library.dlpi_phdr[i];
     const uintptr_t begin = library.dlpi_addr + header.p_vaddr;
     if (header.p_type != PT_GNU_RELRO) continue;
     if (address >= begin && address < begin + header.p_memsz) return true;
@@ -73,17 +78,17 @@ bool Write(const dl_phdr_info& library, void** slot, void* value) {
 
 int ReplaceIn(dl_phdr_info* library, size_t, void* data) {
   auto* request = static_cast<Request*>(data);
-  const ElfW(Dyn)* section = nullptr;
+  const Entry* section = nullptr;
   for (int i = 0; i < library->dlpi_phnum; ++i) {
-    const ElfW(Phdr)& header = library->dlpi_phdr[i];
+    const Segment& header = library->dlpi_phdr[i];
     if (header.p_type != PT_DYNAMIC) continue;
-    section = reinterpret_cast<const ElfW(Dyn)*>(library->dlpi_addr + header.p_vaddr);
+    section = reinterpret_cast<const Entry*>(library->dlpi_addr + header.p_vaddr);
   }
   // The kernel's own library is not relocated, and imports nothing.
   const Imports imports = section == nullptr ? Imports() : ImportsOf(section);
   if (!imports.complete()) return 0;
-  for (size_t i = 0; i < imports.bytes / sizeof(ElfW(Rela)); ++i) {
-    const ElfW(Rela)& each = imports.slots[i];
+  for (size_t i = 0; i < imports.bytes / sizeof(Relocation); ++i) {
+    const Relocation& each = imports.slots[i];
     if (ELF64_R_TYPE(each.r_info) != kCallOfImport) continue;
     const char* name = imports.names + imports.symbols[ELF64_R_SYM(each.r_info)].st_name;
     if (std::strcmp(name, request->symbol) != 0) continue;

@@ -6,8 +6,8 @@
 namespace graph_opt {
 
 // Has all loaded libraries that import a function call another one instead; returns how many do.
-// Calls that the compiler bound within a library are not imports, and stay. Only for ELF with glibc;
-// elsewhere nothing is replaced.
+// Calls that the compiler bound within a library are not imports, and stay. Only for ELF with
+// glibc; elsewhere nothing is replaced.
 int32_t ReplaceImportedFunction(const char* symbol, void* replacement);
 
 }  // namespace graph_opt

@@ -46,6 +46,6 @@ extern "C" __attribute__((visibility("default"))) int64_t graph_opt_request_numb
 }
 
 extern "C" __attribute__((visibility("default"))) int32_t graph_opt_number_requests() {
-  return graph_opt::ReplaceImportedFunction(
-      kOfTensorFlow, reinterpret_cast<void*>(graph_opt_request_number));
+  return graph_opt::ReplaceImportedFunction(kOfTensorFlow,
+                                            reinterpret_cast<void*>(graph_opt_request_number));
 }

@@ -5,8 +5,8 @@
 
 // A server refuses a step that has the number of one of its last 100,000 steps. From TensorFlow 2.4
 // on, a master draws that number from a generator of the thread that runs the step, which is a new
-// thread for every step; and the generator's seed has 32 bits. So one step in some 43,000 is refused
-// with AbortedError ("received twice"), or waits for ever
+// thread for every step; and the generator's seed has 32 bits. So one step in some 43,000 is
+// refused with AbortedError ("received twice"), or waits for ever
 // (https://github.com/pytorch/xla/issues/4084).
 
 extern "C" {

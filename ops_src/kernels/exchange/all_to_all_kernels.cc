@@ -151,8 +151,8 @@ class ExchangeAllToAllKernel : public AsyncOpKernel {
     const auto cancellation = std::make_shared<CallCancellation>(
         call, messages_->can_cancel() ? ctx->cancellation_manager() : nullptr);
     if (!CallCancellation::Arm(cancellation)) {
-      messages_->Fail(absl::UnknownError(
-          absl::StrCat(" was cancelled before message '", message_, "'")));
+      messages_->Fail(
+          absl::UnknownError(absl::StrCat(" was cancelled before message '", message_, "'")));
       ctx->SetStatus(StepIsCancelled(*ctx));
       return done();
     }
