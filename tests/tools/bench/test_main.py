@@ -208,7 +208,8 @@ def test_serving(quick_here: Quick, tmp_path: Path) -> None:
     check_form("serving", content)
     modes = {record["mode"] for record in content["records"]}
     assert modes == {"stock", "xla", "session", "exported", "mapped", "repeated", "float16", "int8"}
-    assert {record["workload"] for record in content["records"]} == {"wide", "functions", "dlrm"}
+    workloads = {record["workload"] for record in content["records"]}
+    assert workloads == {"wide", "din_one_user", "functions", "dlrm"}
     assert ("p50_over_stock", ">=", 4.0) in with_goals(content)
     assert all("floor" in r for r in content["records"] if r["figure"] == "latency_p50_ms")
 

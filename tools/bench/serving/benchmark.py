@@ -44,7 +44,7 @@ from tools.bench.turns import in_turns, ratios, seconds_per_call
 LIMIT_SECONDS = 900.0
 ROWS = (1, 32, 512)
 CLIENTS = (1, 2)
-_TRIED = ("wide", "functions")
+_TRIED = ("wide", "din_one_user", "functions")
 _XLA_FLAGS = "--tf_xla_cpu_global_jit"  # XLA leaves CPUs alone without it
 
 P50_GOALS = {("wide", 1): Goal(">=", 4.0), ("dlrm", 1): Goal(">=", 1.5)}
