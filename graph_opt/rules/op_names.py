@@ -42,7 +42,6 @@ COMBINERS = {**SEGMENT_REDUCTIONS, **COUNTED_SEGMENT_REDUCTIONS}
 GROUP_LOOKUPS = frozenset(["GroupEmbeddingLookup", "ResourceGroupEmbeddingLookup"])
 # The tables of a served graph, mapped from files: an output for each.
 SERVED_TABLES = "ServedTables"
-GROUP_REFRESHES = frozenset(["GroupEmbeddingRefresh", "ResourceGroupEmbeddingRefresh"])
 REFRESH_COUNTS = "GroupEmbeddingRefreshCounts"
 GROUP_GATHERS = frozenset(["GroupEmbeddingGather", "ResourceGroupEmbeddingGather"])
 GROUP_PREPARE = "GroupEmbeddingPrepare"
@@ -73,8 +72,6 @@ GROUP_READERS = {
 }
 """Ops that read rows of several tables, their argument `tables`, and the end of the name of the op
 that catches up these rows: `GroupEmbeddingCatchUp{}`."""
-# What finds the rows of an exchange that have changed since they were sent.
-EXCHANGE_CHANGES = frozenset(["ExchangeChangedRows", "ResourceExchangeChangedRows"])
 # What carries the messages of an exchange.
 ALL_TO_ALL = "ExchangeAllToAll"
 

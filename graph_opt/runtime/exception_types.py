@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable, List, Tuple, Type, Union
+from typing import Any, Iterable, List, Tuple, Type
 
 from graph_opt.compat import tf
 
-ExceptionType = Union[int, Type[BaseException]]
 _FIRST_CODE = tf.errors.CANCELLED
 _LAST_CODE = tf.errors.UNAUTHENTICATED
 _CODES = {

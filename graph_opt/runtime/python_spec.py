@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import weakref
 from dataclasses import dataclass, field
-from typing import Any, Dict, MutableMapping, Set, Tuple, Type
+from typing import Any, Dict, MutableMapping, Tuple, Type
 
 from graph_opt.runtime.feeds import FeedPlan
 
@@ -44,10 +44,3 @@ def recall(graph: Any, stage: str) -> PythonSpec:
     """The spec of a stage; an empty one if `staged` did not make the stage in this process."""
     with _lock:
         return _specs.get(graph, {}).get(stage, EMPTY)
-
-
-def fed_placeholders(graph: Any) -> Set[str]:
-    """Names of the tensors that the `feed_dict` of any stage feeds, such as 'images:0'."""
-    with _lock:
-        stages = list(_specs.get(graph, {}).values())
-    return {name for spec in stages for name in spec.feeds.fed}
