@@ -14,6 +14,9 @@ from graph_opt.sharding.store import or_none
 
 _FIND_SECONDS = 3.0
 _SHUT_DOWN = re.compile(r"Horovod has been shut down|Horovod has not been initialized|Horovod back")
+# What Gloo and MPI say of a message that was under way when another rank went, e.g.
+# "[.../gloo/transport/tcp/pair.cc:598] Connection closed by peer".
+_INTERRUPTED = re.compile(r"/gloo/\S+:\d+\] |\bMPI_\w+ failed")
 _CANCELLED_RANK = re.compile(r"rank \d+ was cancelled")
 _NOT_KNOWN = "which rank failed, and why, is not known"
 _NOBODY_SAYS = "{} (" + _NOT_KNOWN + ": {})"
@@ -79,8 +82,8 @@ class MessageErrors:
 
 
 def is_of_shutdown(text: str) -> bool:
-    """Whether the text of an error says that Horovod is shut down, which is never the cause."""
-    return _SHUT_DOWN.search(text) is not None
+    """Whether an error says that Horovod is shut down, or has lost a rank: never the cause."""
+    return any(pattern.search(text) for pattern in (_SHUT_DOWN, _INTERRUPTED))
 
 
 def _without_cause(error: tf.errors.OpError, why: str) -> tf.errors.OpError:

@@ -31,11 +31,14 @@ STALL_SECONDS = 2
 def main(fault: str, lookup: str, launcher: str = GLOO) -> None:
     """Trains; says what the first step that failed has raised, and how long it took."""
     outlive_launcher()
+    is_eager = fault in ("eager", "function", "tape")
+    if is_eager:
+        tf.enable_eager_execution()  # first, as TensorFlow 1.15 breaks functions after a session
     horovod().init()
     be_started_by(launcher)
     sok.init()
     mine = sok.rank() == FAILS
-    if fault in ("eager", "function", "tape"):
+    if is_eager:
         look_up_eagerly(fault, mine)
         return
     config = graph_opt.ConfigProto()
@@ -77,7 +80,6 @@ def outlive_launcher() -> None:
 
 def look_up_eagerly(fault: str, mine: bool) -> None:
     """The second rank leaves while the first looks something up, or sends its gradients."""
-    tf.enable_eager_execution()
     table = sok.Variable(np.ones([5, 2], np.float32), name="table")
 
     def look_up() -> Any:
