@@ -2,28 +2,60 @@
 
 Before a sparse update, TensorFlow's and Keras' optimizers sum what slices have for the same row.
 The slices of sharded tables have their rows in ascending order, each once, and summing takes longer
-than the update. The numbers are the same either way.
+than the update. The numbers are the same either way. In graphs, the op that makes such rows tells
+(`rules/optimizers/update_inputs.py` knows updates without a sum as well).
 """
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Callable, List
 
 from tensorflow.python.framework import ops
 
 from graph_opt.compat import tf
+from graph_opt.compat.eager import is_eager
+from graph_opt.compat.keras_optimizers import legacy
 from graph_opt.compat.optimizer_state import KERAS, family_of
 from graph_opt.compat.table_training import is_dynamic_table
 
 _APPLY = "_resource_apply_sparse_duplicate_indices"
 _BASES = ("Optimizer", "OptimizerV2")
+_CHANGED = "_takes_rows_of_ranks"
+_MAKES_ROWS_ONCE = "ExchangeGatherGrad"
+
+
+def take_rows_of_ranks_as_they_are() -> None:
+    """Changes all optimizers of `tf.train` and legacy Keras, for graphs; a second call is idle.
+
+    Optimizers that have their own way with repeated rows keep it.
+    """
+    _change_class(tf.train.Optimizer)
+    for base in legacy.SGD.__mro__:
+        if base.__name__ == "OptimizerV2":
+            _change_class(base)
+
+
+def _change_class(base: Any) -> None:
+    sum_and_apply = getattr(base, _APPLY)
+    if getattr(sum_and_apply, _CHANGED, False):
+        return
+
+    @functools.wraps(sum_and_apply)
+    def apply(self: Any, gradient: Any, variable: Any, rows: Any, **state: Any) -> Any:
+        come_once = not is_eager(rows) and rows.op.type == _MAKES_ROWS_ONCE
+        if come_once and not is_dynamic_table(variable):
+            return self._resource_apply_sparse(gradient, variable, rows, **state)
+        return sum_and_apply(self, gradient, variable, rows, **state)
+
+    setattr(apply, _CHANGED, True)
+    setattr(base, _APPLY, apply)
 
 
 def take_ascending_rows_as_they_are(optimizer: Any) -> None:
     """Changes one optimizer, for steps outside of graphs: eagerly, and in functions.
 
-    In graphs of sessions updates stay TensorFlow's, which passes recognize. Optimizers that have
-    their own way with repeated rows keep it.
+    Optimizers that have their own way with repeated rows keep it.
     """
     if family_of(optimizer) == KERAS:
         _change_keras(optimizer)

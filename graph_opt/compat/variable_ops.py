@@ -59,6 +59,7 @@ _BY_NAME: Tuple[Tuple[VariableUse, str], ...] = (
     (_U.TRAINS, "(Resource)?Apply[A-Z].*|SdcaShrinkL1"),
     (_U.TRAINS_ROWS, "(Resource)?SparseApply[A-Z].*|NegTrain"),
     (_U.TRAINS_ROWS, "(Resource)?GroupEmbeddingApply(Packed)?|DynamicTableApply"),
+    (_U.TRAINS_ROWS, "(Resource)?ExchangeApply"),
     (_U.ACCUMULATES, "(Resource|Sparse)?AccumulatorApplyGradient"),
     (_U.CATCHES_UP, "(Resource)?GroupEmbedding(Average|CatchUp(All|Packed|Exchanged|))"),
     (_U.MAINTAINS, "DynamicTable(Assign|Compact|EndEpoch|Erase|Evict|Import|ImportFiltered)"),

@@ -46,6 +46,8 @@ _NOT_DIFFERENTIABLE = (
     "ResourceGroupEmbeddingApplyPacked",
     "ExchangeRequests",
     "ExchangeGatherGrad",
+    "ExchangeApply",
+    "ResourceExchangeApply",
     "ExchangeCombineGrad",
     "ExchangeCombineWeightsGrad",
     "GroupDynamicRows",

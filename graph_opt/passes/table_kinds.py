@@ -21,7 +21,7 @@ from graph_opt.rules.op_names import (
     GROUP_COMBINE,
     GROUP_LOOKUPS,
     GROUP_PACK,
-    OWN_UPDATES,
+    LOCAL_UPDATES,
     PACKED_UPDATES,
 )
 
@@ -57,8 +57,10 @@ KINDS: Tuple[TableKind, ...] = (
         FusedOnServers,
     ),
     # The pass shard_tables writes lookups and updates of ranks.
-    TableKind("ranks", frozenset([EXCHANGE_COMBINE]), OWN_UPDATES, ExactOnRanks, is_sampled=False),
-    TableKind("local", GROUP_LOOKUPS, OWN_UPDATES, ExactLocal, FusedLocal),
+    TableKind(
+        "ranks", frozenset([EXCHANGE_COMBINE]), LOCAL_UPDATES, ExactOnRanks, is_sampled=False
+    ),
+    TableKind("local", GROUP_LOOKUPS, LOCAL_UPDATES, ExactLocal, FusedLocal),
 )
 """All kinds; a lookup is of the first that includes its tables."""
 

@@ -63,6 +63,10 @@ _OF_DYNAMIC_TABLES = ("DynamicTable", "GroupDynamic")
 OWN_UPDATES = frozenset(["GroupEmbeddingApply", "ResourceGroupEmbeddingApply"])
 PACKED_UPDATES = frozenset(["GroupEmbeddingApplyPacked", "ResourceGroupEmbeddingApplyPacked"])
 EXCHANGE_GATHERS = frozenset(["ExchangeGather", "ResourceExchangeGather"])
+# What updates tables from what ranks send each other.
+EXCHANGE_UPDATES = frozenset(["ExchangeApply", "ResourceExchangeApply"])
+LOCAL_UPDATES = OWN_UPDATES | EXCHANGE_UPDATES
+"""Ops that update tables in their own process."""
 EXCHANGE_COMBINE = "ExchangeCombine"
 EXCHANGE_WEIGHTS_GRAD = "ExchangeCombineWeightsGrad"
 GROUP_READERS = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from typing import Any, ClassVar, List, Mapping, MutableMapping, Tuple, Type
 
+from graph_opt.compat.ascending_rows import take_rows_of_ranks_as_they_are
 from graph_opt.compat.outer_graphs import outermost_graph
 from graph_opt.compat.resource_variables import NamedInCheckpoints
 from graph_opt.embedding.lookup_builders import LookupBuilder
@@ -52,6 +53,8 @@ class ShardedVariable(OnRanks, NamedInCheckpoints):
         self.transport = transport
         super().__init__(**arguments)
         note_table(self)
+        if transport.size > 1:
+            take_rows_of_ranks_as_they_are()
         graph = outermost_graph()
         if graph is not None:
             save_whole_tables(graph, transport, self)

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lookup/range_occurrences.h"
+#include "scratch/scratch_array.h"
 
 namespace graph_opt {
 namespace {
@@ -24,6 +25,44 @@ void Announce(const Occurrences& found, int64_t first_key, DynamicTable* table) 
   }
 }
 
+// One occurrence of each row that some have: the sum of its gradients, divided.
+class DividedSums {
+ public:
+  DividedSums(const Occurrences& of, float divisor, const RowKernels& kernels)
+      : rows_(of.count), sums_(of.count * of.dim), sorted_(of.count), divided_(of) {
+    const int64_t num_rows = kernels.sum_runs(of, RunSums{0, rows_.data(), sums_.data()});
+    float* const sums = sums_.data();
+    for (int64_t i = 0; i < num_rows * of.dim; ++i) sums[i] /= divisor;
+    for (int64_t i = 0; i < num_rows; ++i) {
+      sorted_[i] = static_cast<uint64_t>(rows_[i]) << of.payload_bits | static_cast<uint64_t>(i);
+    }
+    divided_.sorted = sorted_.data();
+    divided_.count = num_rows;
+    divided_.gradients = sums;
+    divided_.stride = of.dim;
+    divided_.gradient_rows = nullptr;
+    divided_.divisors = nullptr;
+    divided_.scales = nullptr;
+  }
+
+  const Occurrences& occurrences() const { return divided_; }
+
+ private:
+  ScratchArray<int64_t> rows_;
+  ScratchArray<float> sums_;
+  ScratchArray<uint64_t> sorted_;
+  Occurrences divided_;
+};
+
+void Update(const UpdatedTable::Shard& place, const Occurrences& occurrences,
+            const UpdateRows& rows, const RowKernels& kernels) {
+  if (place.deferred == nullptr) {
+    kernels.update_runs(occurrences, rows);
+  } else {
+    UpdateRuns(place.deferred, occurrences, rows, kernels);
+  }
+}
+
 void UpdateRange(const Optimizer& optimizer, const UpdatedTable& updated, const KeyRange& range,
                  const SortedOccurrences& found, const RowKernels& kernels) {
   const TableShards& shards = updated.table.shards;
@@ -40,10 +79,11 @@ void UpdateRange(const Optimizer& optimizer, const UpdatedTable& updated, const 
     std::copy(place.slots, place.slots + kMostSlots, rows.slots);
     const Occurrences occurrences = found.Between(begin, end);
     if (place.dynamic != nullptr) Announce(occurrences, shards.first_key(shard), place.dynamic);
-    if (place.deferred == nullptr) {
-      kernels.update_runs(occurrences, rows);
+    if (updated.divisor == 1) {
+      Update(place, occurrences, rows, kernels);
     } else {
-      UpdateRuns(place.deferred, occurrences, rows, kernels);
+      const DividedSums divided(occurrences, updated.divisor, kernels);
+      Update(place, divided.occurrences(), rows, kernels);
     }
   }
 }

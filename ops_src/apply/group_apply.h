@@ -24,6 +24,7 @@ struct UpdatedTable {
     DynamicTable* dynamic = nullptr;       // is told which rows are about to be written
   };
   std::vector<Shard> shards;
+  float divisor = 1;  // of the sums; other than 1 only where all bags have one id
 };
 
 // Updates, by the optimizer, the rows that the lookups name, and no others: each once, with the sum

@@ -44,26 +44,36 @@ ReceivedGradients::ReceivedGradients(const std::vector<ServedShard>& shards,
   }
 }
 
-absl::Status ReceivedGradients::Sort() {
+absl::Status ReceivedGradients::Read(std::vector<GradientTable>* tables,
+                                     std::vector<PooledGradient>* lookups) {
   NumberKeys();
   const absl::Status summed = SumBags();
   if (!summed.ok()) return summed;
-  std::vector<GradientTable> tables;
   for (size_t i = 0; i < shards_.size(); ++i) {
-    tables.push_back(TableOf(shards_[i], num_rows_[i], type_));
+    tables->push_back(TableOf(shards_[i], num_rows_[i], type_));
   }
-  std::vector<PooledGradient> lookups;
   for (const Part& part : parts_) {
     PooledGradient lookup;
     lookup.bags = BagsOf(part);
     lookup.table = part.shard;
     lookup.gradients = part.gradients;
     lookup.stride = shards_[part.shard].dim;
-    lookups.push_back(lookup);
+    lookups->push_back(lookup);
   }
-  rows_.reset(new GroupGradient(std::move(tables), std::move(lookups), kernels_, parallel_));
-  const BagFault fault = rows_->Sort();
+  return absl::OkStatus();
+}
+
+absl::Status ReceivedGradients::StatusOf(const BagFault& fault) const {
   return fault.kind == BagFault::kNone ? absl::OkStatus() : FaultOf(fault, parts_[fault.lookup]);
+}
+
+absl::Status ReceivedGradients::Sort() {
+  std::vector<GradientTable> tables;
+  std::vector<PooledGradient> lookups;
+  const absl::Status read = Read(&tables, &lookups);
+  if (!read.ok()) return read;
+  rows_.reset(new GroupGradient(std::move(tables), std::move(lookups), kernels_, parallel_));
+  return StatusOf(rows_->Sort());
 }
 
 bool ReceivedGradients::IsMarked(const Part& part, const char* gradient) const {

@@ -22,6 +22,10 @@ int64_t BytesOfGradients(const std::vector<ServedShard>& shards, const ReceivedR
 //   Sort()      requests of all ranks -> rows of each shard   then NumRows() is known
 //   SumRows()   -> (row, sum of its gradients), ascending rows
 //
+// or says what is to be summed, for an update that does so:
+//
+//   Read()      requests of all ranks -> (row, gradient), rank after rank
+//
 // Of shards that go by key, keys take the place of rows, in the order in which ranks have named
 // them. The gradients are laid out as the rows that were sent (GatherForRanks). Each rank's
 // gradients of a row are summed first, and those sums are added in the order of the ranks: the
@@ -33,6 +37,12 @@ class ReceivedGradients {
   ReceivedGradients(const std::vector<ServedShard>& shards, const ReceivedRequests& requests,
                     const char* gradients, RowType type, const RowKernels& kernels,
                     Parallel* parallel);
+
+  // Tables and lookups are in the order of the shards; what they refer to is in this object.
+  absl::Status Read(std::vector<GradientTable>* tables, std::vector<PooledGradient>* lookups);
+
+  // What a fault of those lookups is called.
+  absl::Status StatusOf(const BagFault& fault) const;
 
   absl::Status Sort();
 

@@ -12,6 +12,7 @@
 #include <string>
 #include <utility>
 
+#include "apply/group_apply.h"
 #include "exchange/all_to_all_group.h"
 #include "exchange/explained_failures.h"
 #include "exchange/horovod_core.h"
@@ -203,6 +204,57 @@ void OwnersPoolToTheSameBits(const RowKernels& kernels, int seed) {
   const auto expected = SumOf(rows, shard, kernels, &threads);
   CHECK(SumOf(bags, shard, kernels, &threads) == expected);
   CHECK(SumOf(mixed, shard, kernels, &threads) == expected);
+}
+
+// An update from what ranks have sent is that from its sums, divided.
+void UpdatesAsTheirSumsDo(const RowKernels& kernels, int seed) {
+  Random random(seed);
+  Threads threads(1 + seed % 3);
+  const float divisor = 1 + seed % 3;
+  const Owner owner(&random, 1, static_cast<int>(1 + Below(&random, 4)));
+  const ServedShard& shard = owner.shards[0];
+  ReceivedRequests requests;
+  CHECK(
+      ReadRequests(owner.message.data(), owner.message.size(), owner.sizes, owner.shards, &requests)
+          .ok());
+  int64_t size = 0;
+  for (int64_t elements : ElementsOfRanks(owner.shards, requests)) size += elements;
+  std::vector<float> gradients(size);
+  for (float& gradient : gradients) gradient = Number(&random) / 3;
+  const char* const received = reinterpret_cast<const char*>(gradients.data());
+  const float numbers[] = {0.1f, 1e-7f};
+  Optimizer optimizer;
+  CHECK(graph_opt_make_optimizer("Adagrad", numbers, 2, nullptr, 0, &optimizer) == nullptr);
+
+  ReceivedGradients sums(owner.shards, requests, received, RowType::kFloat, kernels, &threads);
+  CHECK(sums.Sort().ok());
+  std::vector<int64_t> rows(sums.NumRows(0));
+  std::vector<float> values(rows.size() * shard.dim);
+  sums.SumRows({{rows.data(), values.data()}});
+  for (float& value : values) value /= divisor;
+  PooledGradient of_sums;
+  of_sums.bags.ids = rows.data();
+  of_sums.bags.num_ids = of_sums.bags.num_bags = static_cast<int64_t>(rows.size());
+  of_sums.bags.safe = false;
+  of_sums.bags.combiner = Combiner::kSum;
+  of_sums.gradients = values.data();
+  of_sums.stride = shard.dim;
+
+  ReceivedGradients parts(owner.shards, requests, received, RowType::kFloat, kernels, &threads);
+  std::vector<GradientTable> tables;
+  std::vector<PooledGradient> of_ranks;
+  CHECK(parts.Read(&tables, &of_ranks).ok());
+  const auto updated = [&](const std::vector<PooledGradient>& lookups, float by) {
+    std::vector<float> memory(owner.values[0]);
+    memory.resize(2 * owner.values[0].size(), 0.25f);
+    UpdatedTable table;
+    table.table = tables[0];
+    table.divisor = by;
+    table.shards.push_back({memory.data(), {memory.data() + owner.values[0].size()}});
+    CHECK(GroupApply(optimizer, {table}, lookups, kernels, &threads).kind == BagFault::kNone);
+    return memory;
+  };
+  CHECK(updated(of_ranks, divisor) == updated({of_sums}, 1));
 }
 
 RankState StateOf(absl::StatusCode code, const std::string& text) {
@@ -413,6 +465,7 @@ void RunAll(int seeds) {
   for (const RowKernels* const* kernels = RunnableRowKernels(); *kernels != nullptr; ++kernels) {
     for (int seed = 0; seed < seeds; ++seed) {
       GathersAndSumsForAllRanks(**kernels, seed);
+      UpdatesAsTheirSumsDo(**kernels, seed);
       OwnersPoolToTheSameBits(**kernels, seed);
       MalformedMessagesAreErrors(**kernels, seed);
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List
+from typing import Any, Callable, Dict, List, Optional
 
 import numpy as np
 import pytest
@@ -11,6 +11,7 @@ import graph_opt
 from graph_opt import sok
 from graph_opt.compat import tf
 from graph_opt.reporting.warnings_given import forget_warnings
+from graph_opt.sharding.divided_gradients import divided_by
 from graph_opt.sharding.in_process import run_ranks
 from graph_opt.sharding.transport import OneRank
 from graph_opt.sok.communication import communicating_through
@@ -27,6 +28,7 @@ CASES += [
     if (optimizer, ranks) not in CASES
 ]
 READERS = ("ResourceExchangeGather", "ResourceGroupEmbeddingLookup")
+UPDATES = ("ResourceGroupEmbeddingApply", "ResourceExchangeApply")
 CATCH_UPS = (
     "ResourceGroupEmbeddingCatchUp",
     "ResourceGroupEmbeddingCatchUpExchanged",
@@ -59,13 +61,47 @@ def test_it_trains_as_tensorflow_does_with_the_whole_batch(optimizer: str, ranks
             np.testing.assert_allclose(part.rows, whole[part.keys], rtol=2e-5, atol=2e-5)
     for graph in graphs:
         running = graph_opt.running_graph_def(graph)
-        applied = [node for node in running.node if node.op == "ResourceGroupEmbeddingApply"]
-        assert len(applied) == 1
+        applied = [node for node in running.node if node.op in UPDATES]
+        assert [node.op for node in applied] == [UPDATES[ranks > 1]]
         waits = [name for node in running.node if node.op in READERS for name in node.input]
         caught_up = [name for name in waits if name.startswith("^") and "catch_up" in name]
         catch_ups = {node.op for node in running.node if "^" + node.name in caught_up}
         assert catch_ups == ({CATCH_UPS[ranks > 1]} if optimizer == "adam" else set())
         assert len(applied[0].attr["table_names"].list.s) == len(SHAPES)
+
+
+@pytest.mark.parametrize("optimizer", ["adagrad", "adam"])
+@pytest.mark.parametrize("divisor", [None, 3])
+def test_one_op_sums_and_updates_to_the_same_bits_as_two(
+    optimizer: str, divisor: Optional[int]
+) -> None:
+    def scaled(gradients: List[Any], factor: Any) -> List[Any]:
+        found = [divided_by(one, divisor) if divisor else one for one in gradients]
+        values = found[0].values if factor is None else found[0].values * factor
+        return [tf.IndexedSlices(values, found[0].indices, found[0].dense_shape), *found[1:]]
+
+    def trained(factor: Any) -> Any:
+        graphs: List[Any] = []
+        parts = run_ranks(
+            3,
+            lambda transport: train_part(
+                transport,
+                optimizer,
+                CUTS[3],
+                STEPS,
+                fusing(graphs),
+                lambda gradients: scaled(gradients, factor),
+            ),
+            timeout_seconds=30,
+        )
+        ops = {node.op for node in graph_opt.running_graph_def(graphs[0]).node}
+        return ops, [part.rows.tobytes() for of_rank in parts for part in of_rank]
+
+    ops, rows = trained(None)
+    other_ops, other_rows = trained(1.0)  # which the update does not know to change nothing
+    assert "ResourceExchangeApply" in ops and "ResourceExchangeApply" not in other_ops
+    assert "ResourceGroupEmbeddingApply" in other_ops
+    assert rows == other_rows
 
 
 def test_the_session_says_that_updates_are_fused(capfd: pytest.CaptureFixture[str]) -> None:

@@ -13,7 +13,7 @@ from tensorflow.python.eager import context
 
 from graph_opt import sok
 from graph_opt.compat import tf
-from graph_opt.sharding.in_process import run_ranks
+from graph_opt.sharding.in_process import InProcessGroup, run_ranks
 from graph_opt.sharding.transport import OneRank, Transport
 from graph_opt.sok.communication import communicating_through
 from tests.quick_cases import slow_but
@@ -153,6 +153,23 @@ def test_repeated_rows_are_summed_and_others_taken_as_they_are(
         for _ in range(3):
             run()
         np.testing.assert_array_equal(table, plain)
+
+
+@pytest.mark.parametrize("make", [tf.train.AdagradOptimizer, KERAS.legacy.Adagrad])
+def test_graphs_do_not_sum_rows_that_ranks_have_summed(make: Callable[[float], Any]) -> None:
+    with communicating_through(InProcessGroup(2).transport(0)), tf.Graph().as_default() as graph:
+        tables = [sok.Variable(shape=[8, 4], initializer="ones") for _ in range(2)]
+        bags = tf.sparse_placeholder(tf.int64, [None, 2])
+        pooled = sok.lookup_sparse(tables, [bags] * 2)
+        found = tf.gradients(tf.reduce_sum(pooled[0] * pooled[1]), tables)
+        repeated = tf.IndexedSlices(
+            tf.concat([found[1].values] * 2, 0), tf.concat([found[1].indices] * 2, 0)
+        )
+        make(0.1).apply_gradients([(found[0], tables[0])])
+        assert "Unique" not in [one.type for one in graph.get_operations()]
+        make(0.1).apply_gradients([(repeated, tables[1])])
+        kinds = [one.type for one in graph.get_operations()]
+    assert kinds.count("Unique") == 1
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ def train(transport: Transport, folder: Path, fused: bool) -> List[Any]:
         states.append(exported[1].tobytes())
         if fused:
             running = graph_opt.running_graph_def(session.graph)
-            assert [node for node in running.node if node.op == "ResourceGroupEmbeddingApply"]
+            assert [node for node in running.node if node.op == "ResourceExchangeApply"]
         return [np.frombuffer(state, np.float32) for state in states]
 
 

@@ -69,8 +69,18 @@ def train_part(
     cuts: Sequence[int],
     steps: int,
     open_session: Callable[[], Any] = plain_session,
+    changed: Callable[[List[Any]], List[Any]] = list,
 ) -> List[Part]:
-    """Trains on one rank, which gets the bags cuts[rank] to cuts[rank + 1] of each batch."""
+    """Trains on one rank, which gets the bags cuts[rank] to cuts[rank + 1] of each batch.
+
+    Args:
+      transport: How it reaches the others.
+      optimizer: One of `OPTIMIZERS`.
+      cuts: Where the batch is cut.
+      steps: How many.
+      open_session: Opens the session.
+      changed: What gradients are changed to before the optimizer gets them.
+    """
     with communicating_through(transport), tf.Graph().as_default(), open_session() as session:
         owner = transport.size - 1
         tables = [
@@ -81,7 +91,8 @@ def train_part(
         pooled = sok.lookup_sparse(
             tables, [ids for ids, _ in feeds], [w for _, w in feeds], combiners=COMBINERS
         )
-        train = OPTIMIZERS[optimizer]().minimize(_loss(pooled))
+        gradients = changed(tf.gradients(_loss(pooled), tables))
+        train = OPTIMIZERS[optimizer]().apply_gradients(zip(gradients, tables))
         session.run(tf.global_variables_initializer())
         bounds = cuts[transport.rank], cuts[transport.rank + 1]
         for step in range(steps):

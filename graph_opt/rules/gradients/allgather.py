@@ -11,7 +11,7 @@ which steps of `AdamAsyncOptimizer` depend, stays as it is.
 
 from __future__ import annotations
 
-from typing import AbstractSet, Dict, List, NamedTuple, Optional, Set, Tuple
+from typing import AbstractSet, Dict, Hashable, List, NamedTuple, Optional, Set, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.compat.function_bodies import function_body
@@ -24,6 +24,7 @@ from graph_opt.rules.optimizers.update_inputs import is_scalar
 GATHERS = ("HorovodAllgather", "HorovodGroupedAllgather")
 """What gathers the tensors of all ranks: from input number i, output number i."""
 _QUOTIENTS = ("RealDiv", "Div", "DivNoNan")
+_NUM_RANKS = "HorovodSize"
 _CONDITIONALS = ("If", "StatelessIf")
 _BRANCHES = ("then_branch", "else_branch")
 
@@ -84,6 +85,33 @@ def sent_slices(view: GraphView, part: Slices, summed_by: AbstractSet[str]) -> O
     return SentSlices(slices, values.uses, indices.uses, tuple(gathered), conditional)
 
 
+def is_one_number(view: GraphView, tensor: TensorRef) -> bool:
+    """Whether a tensor that gradients are scaled by is known to be a scalar.
+
+    Bodies of functions have no static shapes, so what makes the number of ranks is known.
+    """
+    tensor = _uncast(view, tensor)
+    return view.op(tensor.node) == _NUM_RANKS or is_scalar(view, tensor)
+
+
+def number_key(view: GraphView, tensor: TensorRef) -> Hashable:
+    """The same for scalars of the same value: Horovod asks for the number of ranks each time."""
+    source = _uncast(view, tensor)
+    value = view.constant(source)
+    if value is not None:
+        return float(value)
+    if view.op(source.node) != _NUM_RANKS:
+        return tensor
+    process_set = view.attribute(source.node, "process_set_id")
+    return _NUM_RANKS, 0 if process_set is None else process_set.i
+
+
+def _uncast(view: GraphView, tensor: TensorRef) -> TensorRef:
+    while view.op(tensor.node) == "Cast":
+        tensor = view.inputs(tensor.node)[0]
+    return tensor
+
+
 class _Walk:
     """Follows one tensor upstream to what a rank sends, in a graph or in a function's body."""
 
@@ -136,15 +164,9 @@ class _Walk:
     def _scaled(self, op: str, inputs: Tuple[TensorRef, ...]) -> Optional[TensorRef]:
         if not self._may_scale or len(inputs) != 2:
             return None
-        if (op in _QUOTIENTS or op == "Mul") and self._is_scalar(inputs[1]):
+        if (op in _QUOTIENTS or op == "Mul") and is_one_number(self._view, inputs[1]):
             return inputs[0]
-        return inputs[1] if op == "Mul" and self._is_scalar(inputs[0]) else None
-
-    def _is_scalar(self, tensor: TensorRef) -> bool:
-        """Bodies of functions have no static shapes, so what makes the number of ranks is known."""
-        while self._view.op(tensor.node) == "Cast":
-            tensor = self._view.inputs(tensor.node)[0]
-        return self._view.op(tensor.node) == "HorovodSize" or is_scalar(self._view, tensor)
+        return inputs[1] if op == "Mul" and is_one_number(self._view, inputs[0]) else None
 
     def _alternatives(self, sources: List[Optional[_Source]]) -> Optional[_Source]:
         known = [source for source in sources if source is not None]

@@ -10,7 +10,16 @@ from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.ops.optimizers import OptimizerSpec
 from graph_opt.rules.gradients.gather import Slices, shape_source
 from graph_opt.rules.match.matcher import Match
-from graph_opt.rules.match.pattern import ANY, Condition, Op, Pattern, constant, op, tensor
+from graph_opt.rules.match.pattern import (
+    ANY,
+    Condition,
+    Op,
+    Pattern,
+    constant,
+    one_of,
+    op,
+    tensor,
+)
 from graph_opt.rules.match.structure import Structure
 from graph_opt.rules.op_names import PASS_VALUES_ON, VARIABLES
 
@@ -20,6 +29,8 @@ ANY_LENGTH = "_graph_opt_any_length"
 """On nodes of graph_opt that only hide how many slices there are."""
 _SCALAR_OPS = frozenset(["Add", "AddV2", "Sub", "Mul", "RealDiv", "Pow", "Sqrt", "Neg"])
 _UNIQUE = ("Unique", "UniqueV2")
+# Its gradients have each row once.
+_ROWS_ONCE = "ExchangeGatherGrad"
 _INTEGERS = (tf.int32.as_datatype_enum, tf.int64.as_datatype_enum)
 
 
@@ -107,11 +118,24 @@ def equals(name: str) -> Condition:
 def summed() -> Tuple[Pattern, Pattern]:
     """The tensors `values` and `indices` with duplicates of a row summed.
 
-    Without that, apply ops would apply one duplicate after the other.
+    Without that, apply ops would apply one duplicate after the other, unless there are none
+    (`compat/ascending_rows.py`).
     """
     unique = op(_UNIQUE, tensor("indices"), ...)
     count = ANY.where(_counts(unique), "the number of unique rows")
-    return op("UnsortedSegmentSum", tensor("values"), unique[1], count), unique[0]
+    values = op("UnsortedSegmentSum", tensor("values"), unique[1], count)
+    once = tensor("indices").where(_come_once, "rows that come once each")
+    as_they_are = tensor("values").where(
+        lambda match, _: unique not in match.nodes_of, "values that are summed"
+    )
+    rows = unique[0].where(
+        lambda match, _: as_they_are not in match.places, "rows that are not summed"
+    )
+    return one_of(values, as_they_are), one_of(rows, once)
+
+
+def _come_once(match: Match, indices: TensorRef) -> bool:
+    return match.view.op(indices.node) == _ROWS_ONCE
 
 
 def _counts(unique: Op) -> Condition:

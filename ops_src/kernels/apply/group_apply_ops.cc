@@ -20,10 +20,7 @@ would have, before they are read.
 
 tables: The shards of each table, [rows, width] of float32.
 gradients: Of the pooled rows.
-num_gradients: L, or 1 with columns.
-row_logs: Empty, or for each shard the container and name of the log that its rows are added to, for
-  lookups that ran ahead; an empty entry for none.
-row_log_length: How many updates these logs keep.)doc";
+num_gradients: L, or 1 with columns.)doc";
 
 REGISTER_OP("GroupEmbeddingApply")
     .Input("tables: Ref(num_shards * float)")
@@ -31,12 +28,10 @@ REGISTER_OP("GroupEmbeddingApply")
     .Input("hyperparameters: num_hyperparameters * float")
     .GRAPH_OPT_GROUP_INPUTS.Input("gradients: num_gradients * float")
     .GRAPH_OPT_OPTIMIZER_ATTRS.Attr("num_gradients: int >= 1")
-    .Attr("row_logs: list(string) = []")
-    .Attr("row_log_length: int = 0")
-    .GRAPH_OPT_GROUP_ATTRS.SetIsStateful()
+    .GRAPH_OPT_ROW_LOG_ATTRS.GRAPH_OPT_GROUP_ATTRS.SetIsStateful()
     .SetAllowsUninitializedInput()
     .SetShapeFn(tensorflow::shape_inference::NoOutputs)
-    .Doc(GroupDoc(OptimizerDoc(kDoc)));
+    .Doc(GroupDoc(OptimizerDoc(RowLogsDoc(kDoc))));
 
 REGISTER_OP("ResourceGroupEmbeddingApply")
     .Input("tables: num_shards * resource")
@@ -44,11 +39,9 @@ REGISTER_OP("ResourceGroupEmbeddingApply")
     .Input("hyperparameters: num_hyperparameters * float")
     .GRAPH_OPT_GROUP_INPUTS.Input("gradients: num_gradients * float")
     .GRAPH_OPT_OPTIMIZER_ATTRS.Attr("num_gradients: int >= 1")
-    .Attr("row_logs: list(string) = []")
-    .Attr("row_log_length: int = 0")
-    .GRAPH_OPT_GROUP_ATTRS.SetIsStateful()
+    .GRAPH_OPT_ROW_LOG_ATTRS.GRAPH_OPT_GROUP_ATTRS.SetIsStateful()
     .SetShapeFn(tensorflow::shape_inference::NoOutputs)
-    .Doc(GroupDoc(OptimizerDoc(kDoc)));
+    .Doc(GroupDoc(OptimizerDoc(RowLogsDoc(kDoc))));
 
 }  // namespace
 }  // namespace graph_opt

@@ -32,6 +32,13 @@ std::string OptimizerAttr() {
   return "optimizer: {" + NamesOf(OptimizerDescriptions(), "'", "'") + "}";
 }
 
+std::string RowLogsDoc(const std::string& doc) {
+  return doc + R"doc(
+row_logs: Empty, or for each shard the container and name of the log that its rows are added to, for
+  lookups that ran ahead; an empty entry for none.
+row_log_length: How many updates these logs keep.)doc";
+}
+
 std::string RowStatesDoc(const std::string& doc) {
   return doc + R"doc(
 row_states: [shards], or empty for an update that is not deferred. Where is kept up to which step

@@ -15,6 +15,9 @@
       .Attr("use_locking: bool = false")           \
       .Attr("row_states: list(string) = []")
 
+// What those that lookups ahead of a step may follow share beside that (read by UpdateLogs).
+#define GRAPH_OPT_ROW_LOG_ATTRS Attr("row_logs: list(string) = []").Attr("row_log_length: int = 0")
+
 namespace graph_opt {
 
 // The attribute `optimizer`, which is one of those of ops_src/optimizers.
@@ -22,6 +25,9 @@ std::string OptimizerAttr();
 
 // `doc`, then what slots, hyperparameters and flags each optimizer has, and what row_states are.
 std::string OptimizerDoc(const std::string& doc);
+
+// `doc`, then what row_logs are.
+std::string RowLogsDoc(const std::string& doc);
 
 // `doc`, then what row_states are (read by RowStates).
 std::string RowStatesDoc(const std::string& doc);

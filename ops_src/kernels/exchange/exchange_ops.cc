@@ -1,9 +1,11 @@
 #include <string>
 #include <vector>
 
+#include "kernels/apply/optimizer_attributes.h"
 #include "kernels/lookup/group_attributes.h"
 #include "kernels/lookup/group_shapes.h"
 #include "kernels/shape_function_names.h"
+#include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/shape_inference.h"
 #include "tensorflow/core/lib/core/errors.h"
@@ -18,6 +20,7 @@
 //   rank    ExchangeCombine            rows -> pooled rows
 //   rank    ExchangeCombineGrad        gradients of pooled rows -> gradients of rows
 //   owner   ExchangeGatherGrad         gradients from all ranks -> gradients of its shards
+//   owner   ExchangeApply              or: gradients from all ranks -> shards, updated
 //
 // If rows and pooled rows were made ahead of the step that uses them, another message refreshes
 // them there:
@@ -221,6 +224,49 @@ table_rows: [shards]. Rows of each; not read where it goes by key.
 indices: Of each shard: the rows with a gradient, ascending; or the keys, as ranks have named them.
 values: Their gradients.)doc") +
          kServedDoc);
+
+const char kApplyDoc[] = R"doc(
+Updates the rows of which all ranks send gradients: what GroupEmbeddingApply does with what ExchangeGatherGrad
+gives, to the bit.
+
+tables: Shards of this rank, [rows, width]; none of them dynamic.
+gradients: Of the rows that ExchangeGather gave, in their order.
+divisor: One scalar by which the sums of the gradients are divided, or none.)doc";
+
+#define APPLY_ATTRS                           \
+  Attr("num_divisors: int >= 0 = 0")          \
+      .Attr("num_shards: int >= 1")           \
+      .Attr("T: {float} = DT_FLOAT")          \
+      .Attr("table_names: list(string) >= 1") \
+      .Attr("table_widths: list(int) >= 1")   \
+      .Attr("served: list(int)")              \
+      .Attr("by_key: list(bool) = []")        \
+      .GRAPH_OPT_OPTIMIZER_ATTRS.GRAPH_OPT_ROW_LOG_ATTRS
+
+REGISTER_OP("ExchangeApply")
+    .Input("tables: Ref(num_shards * float)")
+    .Input("slots: Ref(num_slots * float)")
+    .Input("hyperparameters: num_hyperparameters * float")
+    .Input("requests: int64")
+    .Input("splits: int32")
+    .Input("gradients: float")
+    .Input("divisor: num_divisors * float")
+    .APPLY_ATTRS.SetIsStateful()
+    .SetAllowsUninitializedInput()
+    .SetShapeFn(tensorflow::shape_inference::NoOutputs)
+    .Doc(OptimizerDoc(RowLogsDoc(std::string(kApplyDoc) + kServedDoc)));
+
+REGISTER_OP("ResourceExchangeApply")
+    .Input("tables: num_shards * resource")
+    .Input("slots: num_slots * resource")
+    .Input("hyperparameters: num_hyperparameters * float")
+    .Input("requests: int64")
+    .Input("splits: int32")
+    .Input("gradients: float")
+    .Input("divisor: num_divisors * float")
+    .APPLY_ATTRS.SetIsStateful()
+    .SetShapeFn(tensorflow::shape_inference::NoOutputs)
+    .Doc(OptimizerDoc(RowLogsDoc(std::string(kApplyDoc) + kServedDoc)));
 
 #define PLACEMENT_ATTRS                      \
   Attr("table_widths: list(int) >= 1")       \

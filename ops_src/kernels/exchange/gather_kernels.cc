@@ -78,13 +78,7 @@ class ExchangeGatherGradKernel : public OwnerKernel<OpKernel> {
     const Tensor* gradients = nullptr;
     OP_REQUIRES_OK(ctx, ShardsOf(ctx, &shards));
     OP_REQUIRES_OK(ctx, ReadReceived(ctx, shards, &received));
-    OP_REQUIRES_OK(ctx, ctx->input("gradients", &gradients));
-    int64_t size = 0;
-    for (int64_t elements : ElementsOfRanks(shards, received)) size += elements;
-    OP_REQUIRES(ctx, gradients->NumElements() == size,
-                errors::InvalidArgument(name(), ": ", gradients->NumElements(),
-                                        " gradients, the rows that were asked for have ", size,
-                                        " elements"));
+    OP_REQUIRES_OK(ctx, ReadGradients(ctx, shards, received, &gradients));
     DeviceThreads threads(ctx, BytesOfGradients(shards, received, type()));
     ReceivedGradients sums(shards, received, gradients->tensor_data().data(), type(),
                            BestRowKernels(), &threads);

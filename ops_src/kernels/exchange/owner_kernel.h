@@ -60,6 +60,20 @@ class OwnerKernel : public ServedShardsKernel<Kernel> {
                      requests->NumElements(), splits, shards, received));
   }
 
+  // The gradients of the rows that were asked for.
+  tensorflow::Status ReadGradients(tensorflow::OpKernelContext* ctx,
+                                   const std::vector<ServedShard>& shards,
+                                   const ReceivedRequests& received,
+                                   const tensorflow::Tensor** gradients) const {
+    int64_t size = 0;
+    for (int64_t elements : ElementsOfRanks(shards, received)) size += elements;
+    TF_RETURN_IF_ERROR(ctx->input("gradients", gradients));
+    if ((*gradients)->NumElements() == size) return tensorflow::Status();
+    return tensorflow::errors::InvalidArgument(name(), ": ", (*gradients)->NumElements(),
+                                               " gradients, the rows that were asked for have ",
+                                               size, " elements");
+  }
+
   // Fails where an input is not the shard that the attributes describe.
   tensorflow::Status CheckShard(const VariableTables& tensors, int shard) const {
     const bool is_dynamic = tensors.dynamic_table(shard) != nullptr;

@@ -40,16 +40,16 @@ Status UpdateLogs::Read(OpKernelConstruction* ctx, int num_shards) {
       "; need an entry for each of the ", num_shards, " shards and a length of at least 1");
 }
 
-Status UpdateLogs::Append(OpKernelContext* ctx, const GroupAttrs& attrs,
+Status UpdateLogs::Append(OpKernelContext* ctx, const std::vector<int>& first_shards,
                           const std::vector<GradientTable>& tables,
                           const std::vector<PooledGradient>& lookups, Parallel* parallel) const {
   if (logs_.empty()) return Status();
-  std::vector<RowLogs::Pointer> logs(attrs.num_shards());
-  for (int s = 0; s < attrs.num_shards(); ++s) TF_RETURN_IF_ERROR(logs_.Find(ctx, s, &logs[s]));
-  parallel->Run(attrs.num_tables(), [&](int64_t t) {
-    const int first = attrs.first_shard(static_cast<int>(t));
+  std::vector<RowLogs::Pointer> logs(first_shards.back());
+  for (int s = 0; s < first_shards.back(); ++s) TF_RETURN_IF_ERROR(logs_.Find(ctx, s, &logs[s]));
+  parallel->Run(static_cast<int64_t>(tables.size()), [&](int64_t t) {
+    const int first = first_shards[t];
     const auto begin = logs.begin() + first;
-    const auto end = logs.begin() + attrs.first_shard(static_cast<int>(t) + 1);
+    const auto end = logs.begin() + first_shards[t + 1];
     const bool is_awaited = std::any_of(begin, end, [&](const RowLogs::Pointer& log) {
       return log != nullptr && log->log()->IsAwaited(kept_);
     });

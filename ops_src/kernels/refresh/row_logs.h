@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "kernels/deferred/state_place.h"
-#include "kernels/lookup/group_inputs.h"
 #include "lookup/occurrences.h"
 #include "lookup/row_log.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -48,8 +47,9 @@ class UpdateLogs {
  public:
   tensorflow::Status Read(tensorflow::OpKernelConstruction* ctx, int num_shards);
 
-  // To be called when these lookups' rows have been written, or some of them.
-  tensorflow::Status Append(tensorflow::OpKernelContext* ctx, const GroupAttrs& attrs,
+  // To be called when these lookups' rows have been written, or some of them. `first_shards` has
+  // the index of each table's first shard, and the end.
+  tensorflow::Status Append(tensorflow::OpKernelContext* ctx, const std::vector<int>& first_shards,
                             const std::vector<GradientTable>& tables,
                             const std::vector<PooledGradient>& lookups, Parallel* parallel) const;
 

@@ -143,7 +143,7 @@ def test_their_updates_are_fused_and_deferred() -> None:
     state = sharded[0].state
     assert state is not None
     assert {one.update for one in state.report.fused_lookups} == {"deferred"}
-    assert state.view.of_op("ResourceGroupEmbeddingApply")
+    assert state.view.of_op("ResourceExchangeApply")
     assert not state.view.of_op("ResourceScatterAdd")
 
 

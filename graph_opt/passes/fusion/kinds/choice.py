@@ -9,9 +9,10 @@ from graph_opt.graph.view import GraphView
 from graph_opt.passes.fusion.candidates import Candidate, slices_member
 from graph_opt.passes.fusion.kinds.kind import FusedKind
 from graph_opt.passes.fusion.kinds.local import FusedLocal
+from graph_opt.passes.fusion.kinds.ranks import FusedOnRanks
 from graph_opt.passes.fusion.kinds.servers import FusedOnServers
 from graph_opt.passes.table_kinds import KINDS
-from graph_opt.passes.tasks import task_of
+from graph_opt.passes.tasks import runs_on_cpu, task_of
 from graph_opt.rules.gradients.rows import Slices
 from graph_opt.rules.lookup import Table
 
@@ -48,4 +49,8 @@ def fused_kind_of_slices(view: GraphView, table: Table, parts: Sequence[Slices])
         kind = FusedOnServers.of(view, slices_member(table, parts[0]).candidate)
         if kind is not None:
             return kind
+    if len(parts) == 1 and runs_on_cpu(table.device):
+        on_ranks = FusedOnRanks.of_slices(view, table.device, parts[0])
+        if on_ranks is not None:
+            return on_ranks
     return FusedLocal(table.device, table.device)

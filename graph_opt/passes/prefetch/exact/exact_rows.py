@@ -31,7 +31,7 @@ from graph_opt.reporting.tables import counted
 from graph_opt.rules import find_lookups
 from graph_opt.rules.lookup import COLUMNS, Lookup, tables_apart
 from graph_opt.rules.match.table import find_read
-from graph_opt.rules.op_names import OWN_UPDATES
+from graph_opt.rules.op_names import LOCAL_UPDATES
 
 _SCOPE = "exact_rows"
 _NO_TABLE = "staleness_limit: '{}' matches no table that a lookup reads; write part of its name"
@@ -150,7 +150,7 @@ def _log_updates(
 ) -> Rewrite:
     """Has fused updates of these tables log the rows that they write."""
     edits = Edits(view)
-    for name in view.of_op(*sorted(OWN_UPDATES)):
+    for name in view.of_op(*sorted(LOCAL_UPDATES)):
         count = view.nodes[name].attr["num_shards"].i
         reads = [find_read(view, tensor) for tensor in view.inputs(name)[:count]]
         names = [read.variable if read is not None else "" for read in reads]

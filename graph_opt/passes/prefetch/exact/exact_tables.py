@@ -35,7 +35,7 @@ from graph_opt.ops.deferred_rows import row_state_name
 from graph_opt.passes.node_writer import NodeWriter, free_scope
 from graph_opt.rules.op_names import (
     ALL_ASSIGNS,
-    OWN_UPDATES,
+    LOCAL_UPDATES,
     PACKED_UPDATES,
     PASS_ON,
     SWITCHES,
@@ -158,7 +158,7 @@ def table_writes(
         name, op = use.consumer, view.op(use.consumer)
         if only is not None and name not in only:
             continue
-        if op in OWN_UPDATES and use.slot < view.nodes[name].attr["num_shards"].i:
+        if op in LOCAL_UPDATES and use.slot < view.nodes[name].attr["num_shards"].i:
             updates.append(name)
         elif op in PACKED_UPDATES and use.slot < view.nodes[name].attr["num_shards"].i:
             packed.append(name)

@@ -24,7 +24,7 @@ SHORT = {
     "graph_opt/graph_opt_exchange_ids": "requests",
     "graph_opt/": "",
     "group_embedding/": "",
-    "gradients/graph_opt/ResourceExchangeGather_grad/ExchangeGatherGrad": "slices",
+    "gradients/graph_opt/graph_opt_exchange_rows_grad/graph_opt_exchange_rows_gradients": "sent",
 }
 ATTRIBUTES = ("row_logs", "row_log_length", "may_miss", "pool_on_server", "message")
 
@@ -55,11 +55,10 @@ def test_owners_send_what_has_changed_in_a_message_of_main() -> None:
           pool_on_server='never'
         - ResourceExchangeGather = ResourceExchangeGather(t, requests, requests:1)
         + ResourceExchangeGather = ResourceExchangeGather(t, requests, requests:1, ^exact/position)
-        - update_0/apply = ResourceGroupEmbeddingApply(t, t/Adagrad, update_0/hyperparameter_0, \
-          update_0/hyperparameter_1, slices, nothing_0/empty, nothing_0/empty, slices:1)
-        + update_0/apply = ResourceGroupEmbeddingApply(t, t/Adagrad, update_0/hyperparameter_0, \
-          update_0/hyperparameter_1, slices, nothing_0/empty, nothing_0/empty, slices:1) \
-          row_logs=['t'] row_log_length=3
+        - update_0/apply = ResourceExchangeApply(t, t/Adagrad, update_0/hyperparameter_0, \
+          update_0/hyperparameter_1, requests, requests:1, sent)
+        + update_0/apply = ResourceExchangeApply(t, t/Adagrad, update_0/hyperparameter_0, \
+          update_0/hyperparameter_1, requests, requests:1, sent) row_logs=['t'] row_log_length=3
         + exact/position = RowLogPosition(requests, requests:1) row_logs=['t']
         + exact/changed = ResourceExchangeChangedRows(t, requests, requests:1, exact/position) \
           row_logs=['t'] may_miss=[0]
