@@ -155,7 +155,6 @@ def _taken(library: Any, tensor: ctypes.c_void_p) -> np.ndarray:
     """The values of a tensor of float32, which is deleted."""
     shape = [library.TF_Dim(tensor, axis) for axis in range(library.TF_NumDims(tensor))]
     size = library.TF_TensorByteSize(tensor)
-    values = np.empty(shape, np.float32)
-    ctypes.memmove(values.ctypes.data, library.TF_TensorData(tensor), size)
+    values = ctypes.string_at(library.TF_TensorData(tensor), size) if size else b""
     library.TF_DeleteTensor(tensor)
-    return values
+    return np.frombuffer(values, np.float32).reshape(shape)
