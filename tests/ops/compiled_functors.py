@@ -27,7 +27,7 @@ FUNCTORS = (
     "scratch threads"
 ).split()
 ROOMS = ("rows", *FUNCTORS)  # What takes longest to compile comes first.
-HEADER_ROOMS = (*FUNCTORS, "buffer")
+HEADER_ROOMS = (*FUNCTORS, "buffer", "layers")
 WARNINGS = ("-Wall", "-Wextra", "-Werror")
 AVX2 = ("-mavx2", "-mf16c")
 AVX512 = (*AVX2, "-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl")

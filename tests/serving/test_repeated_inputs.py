@@ -209,6 +209,6 @@ def test_a_process_without_graph_opt_serves_and_refuses(tmp_path: Path) -> None:
     answers = load_without_graph_opt(asked, tmp_path)
     stock, fused = answers[:4], answers[4:]
     np.testing.assert_allclose(fused[0], stock[0], rtol=1e-5, atol=1e-6)
-    assert fused[1].startswith("InvalidArgumentError") and "differ in] [age]" in fused[1]
+    assert fused[1].startswith("InvalidArgumentError") and "differ in age, but" in fused[1]
     assert fused[2].startswith("InvalidArgumentError") and "InvalidArgumentError" in stock[2]
     assert fused[3] == fused[0]

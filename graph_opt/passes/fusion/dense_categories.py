@@ -5,13 +5,14 @@
                              └─ NotEqual ─ SelectV2(hash or -1) ─ ids [B, k]
 
 A column drops empty strings and then computes an id of each one that is left. Here ids of all are
-computed, and -1 stands for those that are dropped. That is written as columns make a SparseTensor
-of dense ids, of which a fused lookup takes the dense ids (`rules/dense_bags.py`).
+computed, and -1 stands for those that are dropped: of strings that are hashed, by one op for all
+columns (`hashed_strings.py`). That is written as columns make a SparseTensor of dense ids, of which
+a fused lookup takes the dense ids (`rules/dense_bags.py`).
 """
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Set, Tuple
+from typing import Dict, Optional, Set, Tuple
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.rewrite import OUTPUT_SHAPES
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.passes.dead_nodes import dead_nodes
+from graph_opt.passes.fusion.hashed_strings import hash_together
 from graph_opt.passes.node_writer import NodeWriter, free_scope, tensor_of
 from graph_opt.passes.pass_state import PassState
 from graph_opt.reporting.tables import counted
@@ -41,29 +43,31 @@ def dense_categories(state: PassState, options: SessionOptions) -> PassState:
         return state
     view = state.view
     scope = free_scope(view, _SCOPE)
+    found = [
+        (lookup, column)
+        for lookup in find_lookups(view).lookups
+        for column in [find_dense_categories(view, lookup) if _is_plain(view, lookup) else None]
+        if column is not None
+    ]
+    if not found:
+        return state
+    hashed = hash_together(view, scope, [column for _, column in found], options.served)
+    nodes = hashed.nodes
     made: Dict[Tuple[TensorRef, ...], Dict[str, Tensor]] = {}
-    nodes: List[Any] = []
     left: Set[str] = set()
     edits = Edits(view)
-    lookups = 0
-    for lookup in find_lookups(view).lookups:
-        found = find_dense_categories(view, lookup) if _is_plain(view, lookup) else None
-        if found is None:
-            continue
+    for lookup, column in found:
         key = tuple(lookup.given[part] for part in _PARTS)
         if key not in made:
-            device = view.device(found.values.present.node)
+            device = view.device(column.values.present.node)
             writer = NodeWriter(view, "{}/{}".format(scope, len(made)), device)
-            made[key] = _parts(view, found, writer)
+            made[key] = _parts(view, column, writer, hashed.ids.get(column.ids))
             nodes += writer.nodes
         for part, tensor in made[key].items():
             uses = view.uses(lookup.given[part])
             edits.move([use for use in uses if use.consumer in lookup.nodes], tensor)
-        left.update([*found.nodes, *(tensor.node for tensor in (*key, found.values.gathered))])
-        lookups += 1
-    if not lookups:
-        return state
-    told = "ids of {} computed of dense values".format(counted(lookups, "lookup"))
+        left.update([*column.nodes, *(tensor.node for tensor in (*key, column.values.gathered))])
+    told = "ids of {} computed of dense values".format(counted(len(found), "lookup"))
     state = state.rewritten(edits.rewrite(nodes)).reporting(told)
     return state.without(dead_nodes(state.view, left))
 
@@ -79,22 +83,15 @@ def _is_plain(view: GraphView, lookup: Lookup) -> bool:
     return inputs.layout == SPARSE and inputs.weights is None
 
 
-def _parts(view: GraphView, found: DenseCategories, writer: NodeWriter) -> Dict[str, Tensor]:
-    """Writes the ids of all values, and a SparseTensor of those that are there."""
-    shape = view.shape(found.values.dense)
-    copies = {str(found.values.gathered): found.values.dense.input_name}
-    for name in found.nodes:
-        copies.update(_copy(view, name, writer, copies))
-    dtype = tensor_of(view, found.ids).dtype
+def _parts(
+    view: GraphView, column: DenseCategories, writer: NodeWriter, ids: Optional[Tensor]
+) -> Dict[str, Tensor]:
+    """Writes a SparseTensor of the ids that are there, of those of all values if they are given."""
+    shape = view.shape(column.values.dense)
+    dtype = tensor_of(view, column.ids).dtype
     none = writer.constant("none", np.array(-1, tf.as_dtype(dtype).as_numpy_dtype))
-    ids = writer.call(
-        "ids",
-        "SelectV2",
-        condition=found.values.present,
-        t=Tensor(copies[str(found.ids)], dtype),
-        e=none,
-        output_shapes=[shape],
-    ).result
+    if ids is None:
+        ids = _ids(view, column, writer, none)
     there = writer.call("there", "NotEqual", x=ids, y=none, output_shapes=[shape]).result
     indices = writer.call("indices", "Where", input=there).result
     return {
@@ -104,6 +101,21 @@ def _parts(view: GraphView, found: DenseCategories, writer: NodeWriter) -> Dict[
             "shape", "Shape", input=ids, out_type=tf.int64.as_datatype_enum
         ).result,
     }
+
+
+def _ids(view: GraphView, column: DenseCategories, writer: NodeWriter, none: Tensor) -> Tensor:
+    """Writes the ids of all values, `none` for those that are dropped."""
+    copies = {str(column.values.gathered): column.values.dense.input_name}
+    for name in column.nodes:
+        copies.update(_copy(view, name, writer, copies))
+    return writer.call(
+        "ids",
+        "SelectV2",
+        condition=column.values.present,
+        t=Tensor(copies[str(column.ids)], none.dtype),
+        e=none,
+        output_shapes=[view.shape(column.values.dense)],
+    ).result
 
 
 def _copy(view: GraphView, name: str, writer: NodeWriter, copies: Dict[str, str]) -> Dict[str, str]:

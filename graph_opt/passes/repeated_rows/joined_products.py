@@ -3,8 +3,9 @@
     [user, item] W + b       ->  item W[item] + (user[0] W[user] + b)
     [h, q, h - q, h * q] W   ->  q N + (h[0] (W[0] + W[2]) + b),  N = W[1] - W[2] + h[0] * W[3]
 
-With h [rows, places, columns], N has a block of columns for each place. Bias and activation come
-before its result is cut into places, so that TensorFlow computes them with the product.
+With h [rows, places, columns], N has a block of columns for each place. One op computes N and what
+is added, the item's product is TensorFlow's. Bias and activation come before its result is cut into
+places, so that TensorFlow computes them with the product.
 """
 
 from __future__ import annotations
@@ -21,13 +22,14 @@ from graph_opt.graph.view import GraphView, TensorRef, Use
 from graph_opt.passes.node_writer import NodeWriter, Operand
 from graph_opt.passes.repeated_rows.classify import Classifier
 from graph_opt.passes.repeated_rows.linear_parts import LinearPart, LinearParts
-from graph_opt.passes.repeated_rows.single_rows import first_row, row_matrix
+from graph_opt.passes.repeated_rows.row_rules import FIRST_ROW_LAYER
 
 _FLOATS = (tf.float32.as_datatype_enum, tf.float64.as_datatype_enum)
 _ACTIVATIONS = frozenset(
     ["Elu", "LeakyRelu", "Relu", "Relu6", "Selu", "Sigmoid", "Softplus", "Softsign", "Tanh"]
 )
 _ADDS = frozenset(["Add", "AddV2", "BiasAdd"])
+_CPU = "/device:CPU:0"
 
 
 class _Layer(NamedTuple):
@@ -208,123 +210,54 @@ class _Written:
         self._writer = writer
         self._layer = layer
         self._device = view.device(layer.product)
-        self._numbers: Dict[str, int] = {}
-        self._begins = np.cumsum([0, *[part.width for part in layer.parts]])
+        bases = [part.base for part in layer.parts if part.base is not None]
+        self._bases = list(dict.fromkeys(bases))
 
     def product(self) -> Tensor:
         """The product of what varies, and what is added to it."""
-        bases = list(dict.fromkeys(p.base for p in self._layer.parts if p.base is not None))
-        matrices = [self._matrix(base) for base in bases]
-        flat = [self._flat(base) for base in bases]
-        left = flat[0] if len(flat) == 1 else self._join("bases", flat, 1)
-        right = matrices[0] if len(matrices) == 1 else self._join("matrices", matrices, 0)
-        made = self._call("MatMul", a=left, b=right)
-        added = self._added()
-        return made if added is None else self._call("BiasAdd", value=made, bias=added)
+        layer = self._layer
+        matrix, added = self._first_row_layer()
+        flat = [self._flat(base) for base in self._bases]
+        left = flat[0]
+        if len(flat) > 1:
+            left = self._writer.joined(self._suffix("bases"), flat, 1, self._device)
+        made = self._call("MatMul", a=left, b=matrix)
+        if layer.bias is None and all(part.offset is None for part in layer.parts):
+            return made
+        return self._call("BiasAdd", value=made, bias=added)
+
+    def _first_row_layer(self) -> Tuple[Tensor, Tensor]:
+        """What is multiplied with the bases, and what is added to the product."""
+        layer, parts = self._layer, self._layer.parts
+        tensors = [each for part in parts for each in (part.scale, part.offset) if each is not None]
+        repeated, bases = list(dict.fromkeys(tensors)), self._bases
+        places, rows = layer.places or 1, sum(self._width_of(base) for base in bases)
+        call = self._writer.call(
+            self._suffix("weights"),
+            FIRST_ROW_LAYER,
+            _CPU,
+            output_shapes=[(rows, places * layer.width), (places * layer.width,)],
+            weights=layer.weights,
+            bias=[] if layer.bias is None else [layer.bias],
+            repeated=list(repeated),
+            places=places,
+            widths=[part.width for part in parts],
+            bases=[_place(part.base, bases) for part in parts],
+            signs=[part.sign for part in parts],
+            scales=[_place(part.scale, repeated) for part in parts],
+            offsets=[_place(part.offset, repeated) for part in parts],
+            offset_signs=[part.offset_sign for part in parts],
+        )
+        return call.output("matrix"), call.output("added")
 
     def _flat(self, base: TensorRef) -> Operand:
         if self._layer.places is None:
             return base
-        return self.reshaped(base, [-1, self._width_of(base)], "base")
+        number = self._bases.index(base)
+        return self.reshaped(base, [-1, self._width_of(base)], "base_{}".format(number))
 
     def _width_of(self, base: TensorRef) -> int:
         return next(part.width for part in self._layer.parts if part.base == base)
-
-    def _matrix(self, base: TensorRef) -> Tensor:
-        """What one varying tensor is multiplied by."""
-        width, columns = self._width_of(base), self._layer.width
-        places = self._layer.places
-        terms: List[Tensor] = []
-        for place, part in enumerate(self._layer.parts):
-            if part.base != base:
-                continue
-            weights = self._weights([place], part.sign)
-            if places is not None:
-                weights = self.reshaped(weights, [width, 1, columns], "weights")
-            if part.scale is not None:
-                turned = self._call(
-                    "Transpose", x=self._first(part.scale), perm=self._constant([1, 0])
-                )
-                if places is not None:
-                    turned = self.reshaped(turned, [width, places, 1], "scale")
-                weights = self._call("Mul", x=turned, y=weights)
-            terms.append(weights)
-        total = self._sum(terms)
-        if places is None:
-            return total
-        return self.reshaped(total, [width, places * columns], "matrix")
-
-    def _added(self) -> Optional[Tensor]:
-        """What is added to each row of the product."""
-        layer = self._layer
-        offsets = [place for place, part in enumerate(layer.parts) if part.offset is not None]
-        rows = layer.places or 1
-        terms: List[Operand] = []
-        if offsets:
-            columns = [self._offset(place) for place in offsets]
-            weights = [
-                self._weights(run, layer.parts[run[0]].offset_sign) for run in self._runs(offsets)
-            ]
-            left = columns[0] if len(columns) == 1 else self._join("offsets", columns, -1)
-            right = weights[0] if len(weights) == 1 else self._join("offset_weights", weights, 0)
-            terms.append(self._call("MatMul", a=self._first(left), b=right))
-        if layer.bias is not None:
-            terms.append(layer.bias)
-        if not terms:
-            return None
-        total = terms[0] if len(terms) == 1 else self._call("AddV2", x=terms[0], y=terms[1])
-        if not offsets:
-            total = self._for_places(total)
-        return self.reshaped(total, [rows * layer.width], "added")
-
-    def _for_places(self, bias: Operand) -> Operand:
-        if self._layer.places is None:
-            return bias
-        multiples = self._constant([self._layer.places])
-        return self._call("Tile", input=bias, multiples=multiples)
-
-    def _offset(self, place: int) -> TensorRef:
-        offset = self._layer.parts[place].offset
-        assert offset is not None
-        return offset
-
-    def _runs(self, places: Sequence[int]) -> List[List[int]]:
-        """Parts whose weights lie one after the other, and are added with one sign."""
-        runs: List[List[int]] = []
-        for place in places:
-            sign = self._layer.parts[place].offset_sign
-            last = runs[-1][-1] if runs else -1
-            if runs and last == place - 1 and self._layer.parts[last].offset_sign == sign:
-                runs[-1].append(place)
-            else:
-                runs.append([place])
-        return runs
-
-    def _weights(self, run: Sequence[int], sign: int) -> Tensor:
-        """The rows of the weights that belong to parts that lie one after the other."""
-        begin, end = int(self._begins[run[0]]), int(self._begins[run[-1] + 1])
-        rows = self._call(
-            "StridedSlice",
-            input=self._layer.weights,
-            begin=self._constant([begin]),
-            end=self._constant([end]),
-            strides=self._constant([1]),
-        )
-        return rows if sign > 0 else self._call("Neg", x=rows)
-
-    def _first(self, tensor: Operand) -> Tensor:
-        """A first row as a matrix, [1, columns] or [places, columns]; zeros if there is no row."""
-        row = first_row(self._writer, self._suffix("first"), tensor, self._device)
-        return row_matrix(self._writer, self._suffix("row"), row, self._layer.places is None)
-
-    def _sum(self, terms: Sequence[Tensor]) -> Tensor:
-        total = terms[0]
-        for term in terms[1:]:
-            total = self._call("AddV2", x=total, y=term)
-        return total
-
-    def _join(self, what: str, parts: Sequence[Operand], axis: int) -> Tensor:
-        return self._writer.joined(self._suffix(what), parts, axis, self._device)
 
     def reshaped(self, tensor: Operand, shape: Sequence[int], what: str) -> Tensor:
         """A tensor in another shape."""
@@ -337,14 +270,12 @@ class _Written:
         suffix = self._suffix(op.lower())
         return self._writer.call(suffix, op, self._device, **arguments).result
 
-    def _constant(self, value: Any) -> Tensor:
-        return self._writer.constant(
-            self._suffix("constant"), np.array(value, np.int32), self._device
-        )
-
     def _suffix(self, what: str) -> str:
-        number = self._numbers[what] = self._numbers.get(what, -1) + 1
-        return "{}/{}_{}".format(self._layer.product, what, number)
+        return "{}/{}".format(self._layer.product, what)
+
+
+def _place(tensor: Optional[TensorRef], tensors: Sequence[TensorRef]) -> int:
+    return -1 if tensor is None else tensors.index(tensor)
 
 
 def _is_less(parts: Sequence[LinearPart], places: Optional[int]) -> bool:

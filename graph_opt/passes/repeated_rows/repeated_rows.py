@@ -20,12 +20,18 @@ from graph_opt.graph.edits import Edits
 from graph_opt.graph.op_call import Tensor
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, TensorRef, Use
+from graph_opt.ops.library import register_ops
 from graph_opt.passes.dead_nodes import dead_nodes
 from graph_opt.passes.micro_batches.values import has_counts
 from graph_opt.passes.node_writer import NodeWriter, free_scope
 from graph_opt.passes.optimize import Planned
 from graph_opt.passes.pass_state import PassState
-from graph_opt.passes.repeated_rows.checked_rows import CheckedRows, Group, groups_of, require_rows
+from graph_opt.passes.repeated_rows.checked_rows import (
+    first_lists,
+    first_rows,
+    groups_of,
+    require_rows,
+)
 from graph_opt.passes.repeated_rows.classify import Classifier
 from graph_opt.passes.repeated_rows.first_rows import FirstRows
 from graph_opt.passes.repeated_rows.joined_products import JoinedProducts
@@ -70,6 +76,7 @@ def repeated_rows(graph_def: Any, rows: RequestRows) -> Planned:
       fetched tensors. The report's refusals tell what is computed for all rows although it reads
       repeated inputs alone.
     """
+    register_ops()
     with collection_paused():
         state = PassState.of(graph_def)
         features, refusals = _accepted(state.view, rows.repeated)
@@ -167,12 +174,15 @@ def _computed_once(
     fetched = [TensorRef.parse(before.get(str(each), str(each))) for each in rows.fetched]
     classifier = _classifier(view, rows)
     writer = NodeWriter(view, free_scope(view, _SCOPE), "")
-    checks = CheckedRows(view, writer)
-    groups = groups_of(view, features, rows.requests)
-    first = {tensor: row for group in groups for tensor, row in checks.first_rows(group).items()}
+    first = first_lists(writer, rows.listed)
+    for group in groups_of(features, rows.requests):
+        others = {
+            _name_of(rows, other): other
+            for feature, other in joined
+            if feature in group.features and other not in group.features.values()
+        }
+        first.update(first_rows(writer, group, others))
     copies = FirstRows(view, classifier, first, writer)
-    for feature, listed in rows.listed.items():
-        first.update(checks.first_list(feature, listed, copies.row_count(listed.serialized)))
     edits = Edits(view)
     moved = _Moved(view, classifier, copies, edits)
     for name, known in classifier.nodes.items():
@@ -182,10 +192,6 @@ def _computed_once(
     refusals = _refusals(view, classifier)
     if not copies.copied:
         return state.reporting(refusals=(*state.report.refusals, *refusals))
-    for group, other in _compared(groups, joined):
-        counts = [copies.row_count(each) for each in (group.first, other)]
-        names = next(iter(group.features)), _name_of(rows, other)
-        checks.same_number(group, names, counts)
     rewritten = state.rewritten(edits.rewrite(writer.nodes))
     dead = _unread(rewritten.view, classifier, _still_fetched(rows, substitutes))
     name_map = dataclasses.replace(rewritten.name_map, substitutes=substitutes).with_dead(dead)
@@ -203,17 +209,6 @@ def _joined(classifier: Classifier, rows: RequestRows) -> Iterator[Tuple[str, Te
             if together and classifier.has_as_many_rows(tensor, other):
                 yield feature, other
                 break
-
-
-def _compared(
-    groups: Sequence[Group], joined: Sequence[Tuple[str, TensorRef]]
-) -> Iterator[Tuple[Group, TensorRef]]:
-    """Groups of inputs, each with inputs of others that must have as many rows."""
-    for group in groups:
-        others = [other for feature, other in joined if feature in group.features]
-        for other in dict.fromkeys(others):
-            if other not in group.features.values():
-                yield group, other
 
 
 def _name_of(rows: RequestRows, tensor: TensorRef) -> str:

@@ -20,6 +20,8 @@ _OF_STRINGS: FrozenSet[str] = frozenset(
 )
 OF_ENTRIES: FrozenSet[str] = elementwise.ELEMENTWISE | _OF_STRINGS
 """Ops that compute each element of a list of ids from the same element."""
+FIRST_ROW_LAYER = "FirstRowLayer"
+"""The op that reads the first row of tensors whose rows are all the same."""
 FINDS: FrozenSet[str] = frozenset(["LookupTableFind", "LookupTableFindV2"])
 """Ops that look up each element of a tensor in a hash table."""
 
@@ -60,6 +62,8 @@ def first_of(call: Call) -> Optional[List[Value]]:
     Returns:
       None for all else.
     """
+    if call.op == FIRST_ROW_LAYER:
+        return [Value(), Value()]
     rows = call.rows(0) if call.op == "StridedSlice" else None
     if rows is None or rows.axis or rows.times != 1:
         return None

@@ -8,16 +8,12 @@ from graph_opt.graph.op_call import Tensor
 from graph_opt.passes.node_writer import NodeWriter, Operand
 
 
-def first_row(
-    writer: NodeWriter, suffix: str, tensor: Operand, device: str, axis: int = 0
-) -> Tensor:
-    """The first row of a tensor, [1, ...], or of several, [number, rows, ...] with axis 1."""
-    place = np.arange(axis + 1) == axis
+def first_row(writer: NodeWriter, suffix: str, tensor: Operand, device: str) -> Tensor:
+    """The first row of a tensor, [1, ...]."""
     begin, end, strides = (
-        writer.constant("{}/{}".format(suffix, key), value.astype(np.int32), device)
-        for key, value in (("begin", place * 0), ("end", place), ("strides", place | True))
+        writer.constant("{}/{}".format(suffix, key), np.array([value], np.int32), device)
+        for key, value in (("begin", 0), ("end", 1), ("strides", 1))
     )
-    whole = (1 << axis) - 1
     call = writer.call(
         suffix,
         "StridedSlice",
@@ -26,8 +22,6 @@ def first_row(
         begin=begin,
         end=end,
         strides=strides,
-        begin_mask=whole,
-        end_mask=whole,
     )
     return call.result
 

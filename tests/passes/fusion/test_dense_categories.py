@@ -82,7 +82,8 @@ def test_columns_look_up_the_same(name: str, tmp_path: Any) -> None:
     assert planned.report.changes == ("ids of 1 lookup computed of dense values",)
     view = GraphView(rewritten)
     ops = {view.op(one) for one in view.ancestors(["result"])}
-    assert "SelectV2" in ops and not ops & {"Where", "GatherNd", "SparseFillEmptyRows"}
+    assert ("GroupHashBuckets" if name == "hashed" else "SelectV2") in ops
+    assert not ops & {"Where", "GatherNd", "SparseFillEmptyRows"}
     assert any(op.endswith("GroupEmbeddingLookup") for op in ops)
     for expected, found in zip(predicted(stock, values), predicted(rewritten, values)):
         np.testing.assert_array_equal(expected, found)
@@ -95,6 +96,80 @@ def test_a_vector_of_strings_has_one_of_each_row() -> None:
     for values in (TEXTS[:, 0], TEXTS[:, 1]):
         for expected, found in zip(predicted(stock, values), predicted(rewritten, values)):
             np.testing.assert_array_equal(expected, found)
+
+
+def hashed_graph(shapes: Dict[str, List[Any]], depends: bool = False) -> Any:
+    """A column of hashed strings for each input; `depends`: the last reads rows of the others."""
+    with tf.Graph().as_default() as graph:
+        tf.set_random_seed(1)
+        features = {name: tf.placeholder(tf.string, shapes[name], name) for name in shapes}
+        rows: List[Any] = []
+        for number, name in enumerate(features):
+            if depends and number == len(features) - 1:
+                looked_up = tf.strings.as_string(tf.concat(rows, 1))
+                features[name] = tf.strings.join([features[name], looked_up[:, :1]])
+            hashed = column.categorical_column_with_hash_bucket(name, BUCKETS + number)
+            embedded = column.embedding_column(hashed, WIDTH)
+            with tf.variable_scope(name):
+                rows.append(column.input_layer(features, [embedded]))
+            tf.identity(rows[-1], "row_" + name)
+        tf.concat(rows, 1, name="result")
+        tf.group(tf.global_variables_initializer(), name="init_all")
+        return graph.as_graph_def(add_shapes=True)
+
+
+def require_equal_predictions(stock: Any, rewritten: Any, feeds: Dict[str, Any]) -> None:
+    found = []
+    for graph_def in (stock, rewritten):
+        with tf.Graph().as_default(), tf.Session() as session:
+            tf.import_graph_def(graph_def, name="")
+            session.run("init_all")
+            found.append(
+                [
+                    session.run("result:0", {k + ":0": v[:rows] for k, v in feeds.items()})
+                    for rows in (4, 1, 0)
+                ]
+            )
+    for expected, predictions in zip(*found):
+        np.testing.assert_array_equal(predictions, expected)
+
+
+def hashing_ops(graph_def: Any, fetch: str = "result") -> List[int]:
+    """How many tensors each op hashes that a request runs."""
+    view = GraphView(graph_def)
+    run = view.ancestors([fetch])
+    assert "StringToHashBucketFast" not in {view.op(name) for name in run}
+    return [len(view.inputs(name)) for name in view.of_op("GroupHashBuckets") if name in run]
+
+
+def test_strings_of_all_columns_are_hashed_by_one_op() -> None:
+    load_library()
+    stock = hashed_graph({"a": [None], "b": [None, 3], "c": [None, 1]})
+    planned, rewritten = fused(stock, "result")
+    assert planned.report.changes == ("ids of 3 lookups computed of dense values",)
+    assert hashing_ops(rewritten) == [3]
+    ops = {node.op for node in rewritten.node}
+    assert "SelectV2" not in ops
+    long = np.array([[b"x" * 300], [b""], [b"\xff\x00"], [b"b"]], object)
+    require_equal_predictions(stock, rewritten, {"a": TEXTS[:, 0], "b": TEXTS, "c": long})
+
+
+def test_requests_need_no_strings_of_others() -> None:
+    load_library()
+    stock = hashed_graph({"a": [None], "b": [None], "c": [None]})
+    served = frozenset(["row_a"]), frozenset(["row_b", "row_c"])
+    options = dataclasses.replace(session_options(config()), served=served)
+    rewritten = apply_to_graph_def(stock, *plan(stock, options).rewrites)
+    assert hashing_ops(rewritten, "row_a") == [1] and hashing_ops(rewritten, "row_b") == [2]
+
+
+def test_strings_that_depend_on_lookups_are_hashed_after_them() -> None:
+    load_library()
+    stock = hashed_graph({"a": [None, 1], "b": [None, 1], "c": [None, 1]}, depends=True)
+    _, rewritten = fused(stock, "result")
+    assert sum(node.op == "GroupHashBuckets" for node in rewritten.node) == 1
+    feeds = {name: TEXTS[:, place : place + 1] for place, name in enumerate("abc")}
+    require_equal_predictions(stock, rewritten, feeds)
 
 
 def test_what_else_reads_the_sparse_ids_still_does() -> None:

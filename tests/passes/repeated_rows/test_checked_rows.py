@@ -22,7 +22,7 @@ def test_rows_that_differ_are_an_error_that_names_the_feature() -> None:
     once = computed_once({"user": user}, [item], tf.concat([tf.exp(user), item], 1))
     feeds = fed(user, item)
     feeds[user][3, 1] += 1
-    with tf.Session(), pytest.raises(tf.errors.InvalidArgumentError, match=r"differ in\] \[user\]"):
+    with tf.Session(), pytest.raises(tf.errors.InvalidArgumentError, match="differ in user, but"):
         predicted(once, [], feeds)
 
 
@@ -52,19 +52,33 @@ def test_nan_is_equal_to_itself_and_zeros_have_signs() -> None:
             predicted(once, [], {user: [[0.0], [-0.0]], item: rows})
 
 
-@pytest.mark.parametrize(
-    "dtype, message",
-    [(tf.float32, "user_and_1_more"), (tf.float64, "rows of history and of user")],
-)
-def test_inputs_that_are_joined_must_have_as_many_rows(dtype: Any, message: str) -> None:
-    """Those of one type are joined to be compared, the others' numbers of rows are compared."""
+@pytest.mark.parametrize("dtype", [tf.float32, tf.float64])
+def test_inputs_must_have_as_many_rows(dtype: Any) -> None:
     user = tf.placeholder(tf.float32, [None, 2], "user")
     history = tf.placeholder(dtype, [None, 2], "history")
-    result = tf.concat([user, tf.cast(history, tf.float32)], 1)
-    once = computed_once({"user": user, "history": history}, [], result)
-    feeds = {user: np.ones([3, 2]), history: np.ones([2, 2])}
-    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
-        rewritten_run(once, feeds)
+    item = tf.placeholder(tf.float32, [None, 2], "item")
+    result = tf.concat([tf.exp(user), tf.exp(tf.cast(history, tf.float32)), item], 1)
+    once = computed_once({"user": user, "history": history}, [item], result)
+    feeds = {user: np.ones([3, 2]), history: np.ones([3, 2]), item: np.ones([3, 2])}
+    assert np.shape(rewritten_run(once, feeds)[0]) == (3, 6)
+    for name, other in (("history", history), ("item", item)):
+        message = "has 3 rows of user and 2 of " + name
+        with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+            rewritten_run(once, {**feeds, other: np.ones([2, 2])})
+
+
+def test_strings_are_compared() -> None:
+    user = tf.placeholder(tf.string, [None, 2], "user")
+    item = tf.placeholder(tf.string, [None, 2], "item")
+    joined = tf.strings.join([tf.strings.lower(user), item])
+    once = computed_once({"user": user}, [item], tf.strings.to_hash_bucket_fast(joined, 1000))
+    rows = np.array([[b"A", b"longer than what fits into the string itself"]] * 3, object)
+    with tf.Session():
+        expected, found = predicted(once, [], {user: rows, item: rows[:, ::-1]})
+        np.testing.assert_array_equal(expected, found)
+        rows[2, 1] = rows[2, 1][:-1] + b"g"
+        with pytest.raises(tf.errors.InvalidArgumentError, match="differ in user"):
+            predicted(once, [], {user: rows, item: rows})
 
 
 @pytest.mark.parametrize("rank", [1, 2, 3])
@@ -79,7 +93,7 @@ def test_all_features_that_differ_are_named(rank: int) -> None:
     np.testing.assert_array_equal(rewritten_run(once, feeds), expected)
     for tensor in (tensors[0], tensors[2]):
         feeds[tensor].reshape(4, -1)[1, -1] = 6
-    with pytest.raises(tf.errors.InvalidArgumentError, match=r"differ in\] \[a c\]"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="differ in a, c, but"):
         rewritten_run(once, feeds)
 
 
@@ -96,6 +110,6 @@ def test_features_may_have_any_names() -> None:
     once = computed_once(features, [], tf.exp(tensors[0]) + tf.exp(tensors[1]))
     rows = np.ones([3, 2], np.float32)
     with tf.Session(), pytest.raises(
-        tf.errors.InvalidArgumentError, match=r"differ in\] \[user:id\]"
+        tf.errors.InvalidArgumentError, match="differ in user:id, but"
     ):
         predicted(once, [], {tensors[0]: rows, tensors[1]: np.arange(6).reshape(3, 2)})

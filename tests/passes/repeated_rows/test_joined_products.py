@@ -145,5 +145,5 @@ def test_items_must_have_as_many_rows_as_the_user() -> None:
     product = tf.matmul(pairs, tf.ones([8, 5]))
     once = computed_once({"user": history}, [item], product)
     feeds = {**fed(history, item, 4), item: np.ones([1, COLUMNS])}
-    with pytest.raises(tf.errors.InvalidArgumentError, match="rows of user and of item"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="has 4 rows of user and 1 of item"):
         rewritten_run(once, feeds)

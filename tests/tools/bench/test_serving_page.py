@@ -18,20 +18,35 @@ def record(
 def test_a_row_for_each_way_of_exporting() -> None:
     one = {"rows": 32, "clients": 1}
     records = [
-        record("latency_p50_ms", 8.0, "stock", **one),
-        record("latency_p50_ms", 4.0, "exported", 1.5, **one),
-        record("p50_over_stock", 2.0, "exported", **one),
-        record("latency_p50_ms", 2.0, "int8", 1.5, **one),
-        record("p50_over_stock", 4.0, "int8", **one),
-        record("latency_p50_ms", 9.0, "int8", rows=32, clients=2),
-        record("latency_p50_ms", 5.0, "session", **one),
+        record("latency_p50_ms", 9.0, "stock", client="python", **one),
+        record("latency_p50_ms", 6.0, "exported", client="python", **one),
+        record("p50_over_stock", 1.5, "exported", client="python", **one),
+        record("latency_p50_ms", 5.0, "session", client="python", **one),
+        record("latency_p50_ms", 8.0, "stock", client="c", **one),
+        record("latency_p50_ms", 4.0, "exported", 1.5, client="c", **one),
+        record("p50_over_stock", 2.0, "exported", client="c", **one),
+        record("latency_p50_ms", 2.0, "int8", 1.5, client="c", **one),
+        record("p50_over_stock", 4.0, "int8", client="c", **one),
+        record("latency_p50_ms", 9.0, "int8", rows=32, clients=2, client="c"),
     ]
     outcome = Outcome(tuple(records))
     assert page.rows(outcome) == [
-        "| wide | 32 | 8.00 ms | 4.00 ms | **2.00** | 1.50 ms |",
-        "| wide, `--table-dtype int8` | 32 | 8.00 ms | 2.00 ms | **4.00** | 1.50 ms |",
+        "| wide | 32 | 8.00 ms | 4.00 ms | **2.00** | 1.50 ms | 1.50 |",
+        "| wide, `--table-dtype int8` | 32 | 8.00 ms | 2.00 ms | **4.00** | 1.50 ms |  |",
     ]
     assert "wide, --table-dtype int8, 32 rows" in svg(page.serving_chart(outcome))
+
+
+def test_figures_of_python_stand_where_there_are_no_others() -> None:
+    one = {"rows": 32, "clients": 1}
+    records = [
+        record("latency_p50_ms", 8.0, "stock", **one),
+        record("latency_p50_ms", 4.0, "exported", 1.5, **one),
+        record("p50_over_stock", 2.0, "exported", **one),
+    ]
+    assert page.rows(Outcome(tuple(records))) == [
+        "| wide | 32 | 8.00 ms | 4.00 ms | **2.00** | 1.50 ms |  |"
+    ]
 
 
 def test_memory_of_one_server_and_of_two() -> None:

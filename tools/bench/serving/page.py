@@ -10,6 +10,7 @@ from tools.bench.records import Outcome, Record
 
 HEAD = head(
     "model | rows of a request | TensorFlow alone | exported | times as fast | dense layers alone"
+    " | by Python"
 )
 MEMORY_HEAD = head("tables | servers | memory of all | of it tables | tables, times those of one")
 _MODES = {
@@ -23,11 +24,17 @@ _TABLES = {"exported": "variables", "mapped": "mapped, `--map-tables`"}
 
 def rows(outcome: Outcome) -> List[str]:
     """A row for each model and size, of one client, in the order they were measured."""
-    return [
-        _row(outcome, each)
+    return [_row(outcome, each) for each in _of_one_client(outcome, "latency_p50_ms")]
+
+
+def _of_one_client(outcome: Outcome, figure: str) -> List[Record]:
+    """Those of TensorFlow's C API; where there are none, those of Python."""
+    found = [
+        each
         for each in outcome.records
-        if each.figure == "latency_p50_ms" and each.mode in _MODES and each.params["clients"] == 1
+        if each.figure == figure and each.mode in _MODES and each.params["clients"] == 1
     ]
+    return [each for each in found if each.params.get("client") == "c"] or found
 
 
 def memory_rows(outcome: Outcome) -> List[str]:
@@ -40,10 +47,7 @@ def serving_chart(outcome: Outcome) -> Any:
     return ratio_chart(
         [
             Bar("{}, {} rows".format(name.replace("`", ""), each.params["rows"]), each)
-            for each in outcome.records
-            if each.figure == "p50_over_stock"
-            and each.mode in _MODES
-            and each.params["clients"] == 1
+            for each in _of_one_client(outcome, "p50_over_stock")
             for name in [_MODES[each.mode].format(each.workload)]
         ],
         "times as fast as TensorFlow alone: median of a client's requests",
@@ -65,7 +69,9 @@ def _memory(outcome: Outcome, of_all: Record) -> str:
 
 def _row(outcome: Outcome, exported: Record) -> str:
     stock = outcome.find("latency_p50_ms", exported.workload, "stock", **exported.params)
-    ratio = outcome.find("p50_over_stock", exported.workload, exported.mode, **exported.params)
+    where, params = (exported.workload, exported.mode), exported.params
+    ratio = outcome.find("p50_over_stock", *where, **params)
+    by_python = outcome.find("p50_over_stock", *where, **{**params, "client": "python"})
     return row(
         _MODES[exported.mode].format(exported.workload),
         exported.params["rows"],
@@ -73,4 +79,5 @@ def _row(outcome: Outcome, exported: Record) -> str:
         words("{:.2f} ms", exported),
         gain(ratio),
         "" if exported.floor is None else "{:.2f} ms".format(exported.floor),
+        words("{:.2f}", by_python),
     )
