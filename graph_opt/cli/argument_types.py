@@ -36,8 +36,10 @@ def number_of(what: str, is_valid: Callable[[float], bool]) -> Callable[[str], f
 def address(text: str) -> Tuple[str, int]:
     """Makes a host and a port."""
     host, _, port = text.rpartition(":")
-    if not host or not port.isdigit():
-        raise argparse.ArgumentTypeError("{!r} is not HOST:PORT".format(text))
+    if not host or not port.isdigit() or not 0 < int(port) < 1 << 16:
+        raise argparse.ArgumentTypeError(
+            "{!r} is not HOST:PORT with a port from 1 to 65535".format(text)
+        )
     return host, int(port)
 
 

@@ -95,9 +95,11 @@ def _refuse_existing(path: str) -> None:
 
 
 def _refuse_without_folder(path: Optional[str]) -> None:
-    """Refuses the path of a file to write unless there is a folder for it."""
+    """Refuses the path of a file to write unless there is a folder for it, or if it is one."""
     if path is not None and not os.path.isdir(os.path.dirname(path) or "."):
         raise WrongInput("{}: cannot be written: {}".format(path, os.strerror(errno.ENOENT)))
+    if path is not None and os.path.isdir(path):
+        raise WrongInput("{}: cannot be written: {}".format(path, os.strerror(errno.EISDIR)))
 
 
 def read_config(options: argparse.Namespace) -> None:

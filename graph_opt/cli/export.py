@@ -37,6 +37,9 @@ def handle(options: argparse.Namespace) -> int:
         warn("", "export only fuses, so this has no effect: " + ", ".join(ignored))
     tags = tags_of(options)
     feeds, fetches = dict(options.feeds), dict(options.fetches)
+    # A file that cannot be read is told before minutes of work; one of examples needs the export.
+    is_early = options.requests is not None and options.requests.endswith(".npz")
+    requests = requests_in(options.requests, options.input) if is_early else []
     with Progress(options.input, _PARTS) as progress:
         exported = export_fused(
             options.input,
@@ -52,7 +55,7 @@ def handle(options: argparse.Namespace) -> int:
         )
     print(exported)
     if options.requests is not None:
-        requests = requests_in(options.requests, options.output)
+        requests = requests or requests_in(options.requests, options.output)
         print(predictions_text(compare_predictions(options.output, requests)))
     elif options.table_dtype:
         print(_HOW_TO_MEASURE.format(options.output))

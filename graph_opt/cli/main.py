@@ -43,13 +43,16 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
       >>> main(["inspect", "graph.pbtxt", "--json"])
       0
     """
-    if not (sys.argv[1:] if arguments is None else arguments):
-        parser().print_help()
-        return 0
-    options = parser().parse_args(arguments)
-    if options.command == "completion":
-        print(completion(parser(), options.shell), end="")
-        return 0
+    try:
+        if not (sys.argv[1:] if arguments is None else arguments):
+            parser().print_help()
+            return 0
+        options = parser().parse_args(arguments)
+        if options.command == "completion":
+            print(completion(parser(), options.shell), end="", flush=True)
+            return 0
+    except OSError as error:
+        return _refused_by_system(error)
     stop_watching()  # This process may have been started by a script under another `run`.
     if options.command == "proxy":
         return _proxy(options)
@@ -124,13 +127,8 @@ def _graph_command(options: argparse.Namespace) -> int:
         return _fail(str(error), WRONG_INPUT)
     except KeyboardInterrupt:
         return _fail("interrupted", INTERRUPTED)
-    except BrokenPipeError:
-        # The reader is gone (`| head`), so the interpreter must not flush again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return _fail("the output cannot be written: {}".format(error.strerror), WRONG_INPUT)
+        return _refused_by_system(error)
 
 
 def _run_graph_command(options: argparse.Namespace) -> int:
@@ -155,6 +153,16 @@ def _handled(handle: Callable[[argparse.Namespace], int], options: argparse.Name
         return _fail(error.message, REFUSED)
     except tf.errors.OpError as error:
         return _fail(error.message, WRONG_INPUT)
+
+
+def _refused_by_system(error: OSError) -> int:
+    """Says what the system refused a command; a reader that is gone (`| head`) is no fault."""
+    if error.filename is not None:
+        return _fail("{}: {}".format(error.filename, error.strerror), WRONG_INPUT)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # It is flushed once more.
+    if isinstance(error, BrokenPipeError):
+        return 0
+    return _fail("the output cannot be written: {}".format(error.strerror), WRONG_INPUT)
 
 
 def _fail(message: str, code: int) -> int:

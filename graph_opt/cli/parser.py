@@ -73,6 +73,7 @@ class Parser(argparse.ArgumentParser):
         stream = sys.stdout if file is None else file
         text = self.format_help()
         stream.write(_coloured(text) if has_colour(stream) else text)
+        stream.flush()  # Else an error would come when nobody can tell it any more.
 
     def _misspelled(self) -> Iterator[str]:
         """Flags that the command does not have; those of the scripts that it runs are not ours."""

@@ -128,10 +128,13 @@ def find_script(command: Sequence[str]) -> Program:
             code = importlib.machinery.SourcelessFileLoader(_MAIN, path).get_code(_MAIN)
             return Program(code, path, command, folder)
         with open(path, "rb") as file:
-            return Program(file.read(), path, command, folder)
+            source = file.read()
     except (OSError, ImportError, EOFError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise ProgramError("cannot open script '{}': {}".format(given, reason)) from error
+    if b"\0" in source:
+        raise ProgramError("'{}' is no Python script: it has null bytes".format(given))
+    return Program(source, path, command, folder)
 
 
 def _main_within(path: str, command: Sequence[str]) -> Program:

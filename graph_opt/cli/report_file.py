@@ -7,6 +7,7 @@ process which is killed has left what was known; the first process joins the par
 from __future__ import annotations
 
 import atexit
+import contextlib
 import json
 import os
 import re
@@ -14,7 +15,7 @@ import shutil
 import sys
 import tempfile
 from html import escape
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, Iterator, List, Tuple
 
 from graph_opt.cli.exit_codes import WrongInput
 from graph_opt.cli.messages import warn
@@ -128,7 +129,8 @@ class ReportFile:
         for part in parts:
             made = os.path.join(self.folder, "{}{}".format(part["report"]["process"], _HTML))
             if os.path.exists(made):
-                shutil.copyfile(made, path or self._beside(part["report"]))
+                with _writing(path or self._beside(part["report"])) as target:
+                    shutil.copyfile(made, target)
                 path = ""
         return not path
 
@@ -155,7 +157,10 @@ class ReportFile:
     def _finish(self) -> None:
         if os.getpid() != self._first:
             return
-        self._join()
+        try:
+            self._join()
+        except WrongInput as error:  # The exit code is the script's.
+            warn("run", str(error))
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
@@ -170,8 +175,14 @@ def _of_this_rank(path: str) -> str:
 
 
 def _write(path: str, text: str) -> None:
+    with _writing(path), open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+@contextlib.contextmanager
+def _writing(path: str) -> Iterator[str]:
+    """Tells which file cannot be written."""
     try:
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
+        yield path
     except OSError as error:
         raise WrongInput("cannot write the report '{}': {}".format(path, error.strerror)) from error

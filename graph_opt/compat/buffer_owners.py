@@ -10,8 +10,8 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-from graph_opt.compat import tf
 from graph_opt.compat.graph_lifetime import kept_with
+from graph_opt.compat.operation_marks import has_attribute, mark_once
 from graph_opt.compat.version_names import IS_VERSION_1
 
 _OWNER = "_buffer_owner"
@@ -27,18 +27,7 @@ def name_buffers_after_graph(graph: Any) -> None:
     if not IS_VERSION_1:
         return
     name = kept_with(graph, _OWNER, lambda: "graph_opt/" + uuid.uuid4().hex)
-    owner = tf.AttrValue(s=name.encode("utf-8"))
     for operation in graph.get_operations():
-        uses_buffer = operation.type.startswith("TensorBuffer") or _has(
-            operation, _BUFFER_OF_LOOKUP
-        )
-        if uses_buffer and not _has(operation, _OWNER):
-            operation._set_attr(_OWNER, owner)
-
-
-def _has(operation: Any, attribute: str) -> bool:
-    try:
-        operation.get_attr(attribute)
-    except ValueError:
-        return False
-    return True
+        is_of_buffer = operation.type.startswith("TensorBuffer")
+        if is_of_buffer or has_attribute(operation, _BUFFER_OF_LOOKUP):
+            mark_once(operation, _OWNER, name)

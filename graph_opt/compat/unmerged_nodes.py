@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Iterable
 
-from graph_opt.compat import tf
+from graph_opt.compat.operation_marks import mark_once
 
 _UNMERGED = "_unmerged"
 
@@ -12,9 +12,10 @@ _UNMERGED = "_unmerged"
 def keep_apart(operations: Iterable[Any]) -> None:
     """Has TensorFlow not merge these operations with equal ones.
 
-    It merges operations of one type with the same inputs and attributes, whatever their names are;
-    so each gets an attribute of its own. Which of several stays is not the same in all processes:
-    nodes are visited in the order of their addresses (`GetReversePostOrder`, graph/algorithm.cc).
+    It merges stateless operations of one type with the same inputs and attributes, whatever their
+    names are; so each of these gets an attribute of its own. Which of several stays is not the same
+    in all processes: nodes are visited in the order of their addresses (`GetReversePostOrder`,
+    graph/algorithm.cc).
 
     Args:
       operations: Of one graph, before a session runs them.
@@ -23,8 +24,5 @@ def keep_apart(operations: Iterable[Any]) -> None:
       >>> keep_apart(op for op in graph.get_operations() if op.type == "HorovodAllgather")
     """
     for operation in operations:
-        try:
-            operation.get_attr(_UNMERGED)
-        except ValueError:
-            name = operation.name.encode("utf-8")
-            operation._set_attr(_UNMERGED, tf.AttrValue(s=name))
+        if not operation.op_def.is_stateful:
+            mark_once(operation, _UNMERGED, operation.name)

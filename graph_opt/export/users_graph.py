@@ -171,7 +171,7 @@ def _left(graph_def: Any) -> List[str]:
     exchanges = any(node.op.startswith("Exchange") for node in graph_def.node)
     line = (
         "the exported graph keeps {} ops that TensorFlow alone cannot load: {}. Call "
-        "graph_opt.load_op_library() before it is loaded, or export {} (docs/serving.md)"
+        "graph_opt.load_op_library() before it is loaded, or export {} (docs/exporting.md)"
     )
     instead = (
         "what has whole tables with graph_opt.sok.export_saved_model"

@@ -28,6 +28,16 @@ def graphs_file(folder: str) -> Optional[str]:
     return next(filter(os.path.exists, files), None)
 
 
+def folder_of(path: str) -> str:
+    """The folder of a SavedModel, of which the file with the graphs may be given; else the path.
+
+    Example:
+      >>> folder_of("export/1/saved_model.pb")
+      'export/1'
+    """
+    return os.path.dirname(path) or "." if os.path.basename(path) in _FILES else path
+
+
 def replace_graphs(folder: str, data: bytes) -> None:
     """Writes the file with the graphs in place of the one that is there."""
     for name in (*_FILES, _FINGERPRINT):

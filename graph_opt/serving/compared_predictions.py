@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import zipfile
 from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Sequence, Tuple
 
@@ -71,6 +72,8 @@ def requests_in(path: str, folder: str) -> List[Request]:
     """
     if path.endswith(".npz"):
         try:
+            if os.path.exists(path) and not zipfile.is_zipfile(path):
+                raise zipfile.BadZipFile("no .npz file, or cut off")
             with np.load(path) as file:
                 whole = {name: file[name] for name in file.files}
         except FileNotFoundError as error:

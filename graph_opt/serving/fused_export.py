@@ -14,7 +14,7 @@ from graph_opt.ops.library import serving_library
 from graph_opt.reporting.report import Report
 from graph_opt.reporting.summary import summary
 from graph_opt.reporting.text import refusals_text
-from graph_opt.saved_models.files import EXTRA, graphs_file, replace_graphs
+from graph_opt.saved_models.files import EXTRA, folder_of, graphs_file, replace_graphs
 from graph_opt.saved_models.graphs import graph_with
 from graph_opt.serving.fused_meta_graph import fused_meta_graph
 from graph_opt.serving.mapped_export import mapped_from_files
@@ -113,6 +113,7 @@ def export_fused(
       tf.errors.InvalidArgumentError: The model, a tag, a tensor's name or the dtype is wrong, or a
         table has a number that is not finite in that dtype.
       tf.errors.NotFoundError: There is no such model.
+      tf.errors.PermissionDeniedError: Nothing can be written there.
       ImportError: The library is missing.
 
     Example:
@@ -122,7 +123,7 @@ def export_fused(
       tags serve: in TensorFlow's own ops, as before
       tags serve,graph_opt: fused; load served/1/assets.extra/libgraph_opt_serving.tf2.15.so first
     """
-    output = os.path.normpath(output)
+    model, output = folder_of(model), os.path.normpath(output)
     refuse_existing(output)
     _require_dtype(table_dtype)
     library = serving_library()
@@ -211,8 +212,8 @@ def _copy(
             raise tf.errors.InvalidArgumentError(
                 None,
                 None,
-                "{}: is no SavedModel, so say what requests feed and fetch, by inputs and "
-                "outputs".format(model),
+                "{}: is no SavedModel, so say what requests feed and fetch: --feed and --fetch "
+                "NAME=TENSOR, or inputs and outputs in a script".format(model),
             )
         os.rmdir(folder)  # TensorFlow makes it.
         write_saved_model(model, folder, inputs or {}, outputs)

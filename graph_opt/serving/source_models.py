@@ -141,7 +141,7 @@ class _Served:
         if op in _FED or op.startswith(_READS):
             raise self._invalid(
                 "the outputs need {!r} ({}), which is no input: name it, or what is computed from "
-                "it, as one",
+                "it, as one (--feed NAME=TENSOR, or inputs)",
                 node,
                 op,
             )

@@ -74,15 +74,17 @@ def export_list(served: str) -> TableList:
     Raises:
       tf.errors.InvalidArgumentError: It has none, or the list is damaged.
     """
+    path = os.path.join(served, ASSETS, ASSET)
     try:
-        return read_list(os.path.join(served, ASSETS, ASSET))
-    except (OSError, ValueError) as error:
-        raise tf.errors.InvalidArgumentError(
-            None,
-            None,
+        return read_list(path)
+    except FileNotFoundError as error:
+        raise _invalid(
             "{}: has no mapped tables; give a folder that graph-opt export wrote with --map-tables "
-            "or --table-dtype: {}".format(served, error),
+            "or --table-dtype".format(served)
         ) from error
+    except (OSError, ValueError) as error:
+        text = "{}: cannot be read, export again: {}"
+        raise _invalid(text.format(path, getattr(error, "strerror", None) or error)) from error
 
 
 def update_numbers(served: str) -> List[int]:
@@ -90,3 +92,7 @@ def update_numbers(served: str) -> List[int]:
     folder = os.path.join(served, UPDATES)
     names = os.listdir(folder) if os.path.isdir(folder) else []
     return sorted(int(name) for name in names if name.isdigit())
+
+
+def _invalid(message: str) -> Exception:
+    return tf.errors.InvalidArgumentError(None, None, message)

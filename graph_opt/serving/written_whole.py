@@ -25,10 +25,19 @@ def refuse_existing(output: str) -> None:
 
 @contextlib.contextmanager
 def written_whole(output: str) -> Iterator[str]:
-    """A folder that gets its name when the block succeeds, and is removed otherwise."""
+    """A folder that gets its name when the block succeeds, and is removed otherwise.
+
+    Raises:
+      tf.errors.PermissionDeniedError: No folder can be made there.
+    """
     parent = os.path.dirname(output) or "."
-    os.makedirs(parent, exist_ok=True)
-    folder = tempfile.mkdtemp(prefix=os.path.basename(output) + ".", dir=parent)
+    try:
+        os.makedirs(parent, exist_ok=True)
+        folder = tempfile.mkdtemp(prefix=os.path.basename(output) + ".", dir=parent)
+    except OSError as error:
+        raise tf.errors.PermissionDeniedError(
+            None, None, "{}: cannot be written: {}".format(output, error.strerror)
+        ) from error
     try:
         yield folder
         os.chmod(folder, 0o755)

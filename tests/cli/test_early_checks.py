@@ -67,6 +67,7 @@ def test_switches_may_be_written_as_the_text_format_has_them(value: str) -> None
             ["rewrite", __file__, "-o", "none/out.pb"],
             "none/out.pb: cannot be written: No such file or directory",
         ),
+        (["rewrite", __file__, "-o", "."], ".: cannot be written: Is a directory"),
         (
             ["inspect", __file__, "--html", "none/page.html"],
             "none/page.html: cannot be written: No such file or directory",

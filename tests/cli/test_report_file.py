@@ -117,6 +117,14 @@ def test_a_report_that_cannot_be_written_is_an_error_before_the_script_runs(
     assert "cannot write the report" in error and error.count("\n") == 1
 
 
+def test_a_report_that_finds_no_room_is_told_in_a_line(tmp_path: Path) -> None:
+    (tmp_path / "none.py").write_text("print('nothing')\n")
+    done = run(["--report", "/dev/full", "none.py"], tmp_path)
+    assert (done.returncode, done.stdout) == (0, "nothing\n")
+    (line,) = [line for line in done.stderr.splitlines() if "report" in line]
+    assert line == ("graph-opt run: cannot write the report '/dev/full': No space left on device")
+
+
 @pytest.mark.slow
 def test_a_page_for_each_process_with_its_timeline(tmp_path: Path) -> None:
     done = run(["--report", "all.html", *SETTINGS, str(SCRIPT), "start"], tmp_path)

@@ -276,6 +276,7 @@ def test_an_estimator_trains(folder: Path) -> None:
     "arguments, message",
     [
         (["none.py"], "graph-opt run: cannot open script 'none.py': No such file or directory"),
+        (["docs/report-graph.png"], "graph-opt run: 'docs/report-graph.png' is no Python script"),
         (["tests"], "graph-opt run: can't find '__main__' module in 'tests'"),
         (["--config", "none.pbtxt", "view.py"], "graph-opt run: none.pbtxt: there is no such conf"),
         (["--config", "tests", "view.py"], "graph-opt run: tests: cannot be read: Is a directory"),

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shlex
-from typing import List
+import subprocess
+import sys
+from typing import IO, List, Tuple
 
 import pytest
 
@@ -103,6 +106,11 @@ def test_what_is_in_brackets_stays_in_one_line_of_the_usage() -> None:
             "--help",
         ),
         (
+            ["proxy", "localhost:0"],
+            "graph-opt proxy: argument HOST:PORT: 'localhost:0' is not HOST:PORT with a port from "
+            "1 to 65535; see graph-opt proxy --help",
+        ),
+        (
             ["run", "--sok"],
             "graph-opt run: no script given: give its path, or -m MODULE; see graph-opt run --help",
         ),
@@ -117,3 +125,23 @@ def test_wrong_usage_is_one_line_that_names_what_may_be_meant(
 def test_flags_of_a_script_are_its_own() -> None:
     options = parser().parse_args(["run", "--sok", "train.py", "--cofig", "x", "--help"])
     assert options.script == ["train.py", "--cofig", "x", "--help"]
+
+
+def ended(arguments: List[str], output: IO[bytes]) -> Tuple[int, str]:
+    """The exit code of a process that prints there, and its standard error."""
+    command = [sys.executable, "-m", "graph_opt.cli", *arguments]
+    ran = subprocess.run(command, stdout=output, stderr=subprocess.PIPE, text=True, check=False)
+    return ran.returncode, ran.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["--help"], ["inspect", "--help"], ["completion", "zsh"]]
+)
+def test_output_that_cannot_be_written_is_one_line(arguments: List[str]) -> None:
+    with open("/dev/full", "wb") as full:
+        line = "graph-opt: the output cannot be written: No space left on device\n"
+        assert ended(arguments, full) == (2, line)
+    readable, written = os.pipe()
+    os.close(readable)
+    with os.fdopen(written, "wb") as unread:
+        assert ended(arguments, unread) == (0, "")

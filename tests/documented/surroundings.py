@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Dict, Iterator, Tuple
 
 import graph_opt
+import graph_opt.sok
 from graph_opt import distributed_embeddings as de
-from graph_opt import sok
 from graph_opt.compat import tf
 from graph_opt.rules.lookups.embedding_lookup import rows_of
 from graph_opt.rules.match.pattern import op
@@ -121,7 +121,7 @@ def _trained_graph() -> Names:
 
 def distributed_embeddings(names: Names) -> Around:
     """Eager steps of one rank."""
-    sok.init("single")
+    graph_opt.sok.init("single")
     batch = {name + "_ids": tf.constant([[1, 2]]) for name in ("user", "item", "day")}
     names.update(de=de, **batch)
     yield ""
@@ -140,19 +140,34 @@ def distributed_embeddings(names: Names) -> Around:
 
 
 def dynamic_tables(names: Names) -> Around:
-    """A table, a column, increments between checkpoints, and a process that follows them."""
+    """A table, and a lookup of sentences."""
     graph_opt.install()
     users, _ = next_batch()
-    names.update(graph_opt=graph_opt, user_ids=bags(users), features={"user": users})
+    names.update(user_ids=bags(users))
     yield ""
     assert names["pooled"].shape[1] == 16
     words = tf.sparse.from_dense([[[1, 2], [3, 0]], [[2, 0], [0, 0]]])  # of sentences
     names.update(table=tf.get_variable("words", [ROWS, 4]), words=words)
     yield ""
     assert names["rows"].shape.as_list() == [2, 4]
+
+
+def dynamic_columns(names: Names) -> Around:
+    """A column of a dynamic table."""
+    graph_opt.install()
+    users, _ = next_batch()
+    names.update(option=graph_opt.EmbeddingVariableOption(), features={"user": users})
     yield ""
     assert names["layer"].shape[1] == 16
-    trained(names["pooled"])
+
+
+def dynamic_checkpoints(names: Names) -> Around:
+    """Increments between checkpoints, and a process that follows them."""
+    graph_opt.install()
+    users, _ = next_batch()
+    table = graph_opt.get_embedding_variable("users", 16)
+    trained(tf.nn.embedding_lookup_sparse(table, bags(users), None))
+    names.update(graph_opt=graph_opt)
     yield ""
     assert tf.train.latest_checkpoint("model")
     estimator = tf.estimator.Estimator(model_fn, "counted")
@@ -219,25 +234,29 @@ def options(names: Names) -> Around:
         assert session.run(tf.constant(1)) == 1
 
 
-def serving(names: Names) -> Around:
-    """A model that was trained, and one of a rank."""
+def served_model(features: Any) -> Any:
+    """What a server computes."""
+    user = tf.get_variable("user", [ROWS, 4])
+    return tf.reduce_sum(tf.nn.embedding_lookup(user, features["user"]), 1)
 
-    def model(features: Any) -> Any:
-        user = tf.get_variable("user", [ROWS, 4])
-        return tf.reduce_sum(tf.nn.embedding_lookup(user, features["user"]), 1)
 
+def _checkpoint(name: str, step: int) -> str:
+    """Saves such a model with initial values of its own."""
     with tf.Graph().as_default(), tf.Session() as session:
-        model({"user": tf.constant([1])})
+        served_model({"user": tf.constant([1])})
         session.run(tf.global_variables_initializer())
-        tf.train.Saver().save(session, "model/model.ckpt", 1)
-    names.update(model=model)
-    yield ""
+        return str(tf.train.Saver().save(session, name, step))
+
+
+def serving_tables(names: Names) -> Around:
+    """A server that gets an update."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        users = tf.placeholder(tf.int64, [None])
+        scores = served_model({"user": users})
+        session.run(tf.global_variables_initializer())
+        tf.saved_model.simple_save(session, "export", {"user": users}, {"scores": scores})
     graph_opt.export_fused("export", "served/1", map_tables=True)
-    with tf.Graph().as_default(), tf.Session() as session:
-        model({"user": tf.constant([1])})
-        session.run(tf.global_variables_initializer())
-        later = tf.train.Saver().save(session, "model/later.ckpt", 2)
-    graph_opt.update_served("served/1", [later])
+    graph_opt.update_served("served/1", [_checkpoint("model/later.ckpt", 2)])
     graph_opt.load_op_library()
     with tf.Graph().as_default(), tf.Session() as session:
         names.update(session=session)
@@ -245,13 +264,20 @@ def serving(names: Names) -> Around:
         update = names["update"]
         asked = {update.inputs["path"].name: ""}
         assert session.run(update.outputs["version"].name, asked) == 2
-    sok.init("single")
+
+
+def exporting(names: Names) -> Around:
+    """A model that was trained, and one of a rank."""
+    _checkpoint("model/model.ckpt", 1)
+    names.update(model=served_model)
+    yield ""
+    graph_opt.sok.init("single")
     ids = tf.placeholder(tf.int64, [None])
-    table = sok.Variable(shape=[ROWS, 4], initializer="ones", name="users")
+    table = graph_opt.sok.Variable(shape=[ROWS, 4], initializer="ones", name="users")
     scores = tf.reduce_sum(tf.nn.embedding_lookup(table, ids), 1)
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
-        names.update(sok=sok, session=session, user_ids=ids, scores=scores)
+        names.update(sok=graph_opt.sok, session=session, user_ids=ids, scores=scores)
         yield ""
     for folder in ("export", "export/1"):
         with tf.Graph().as_default(), tf.Session() as session:
@@ -260,15 +286,42 @@ def serving(names: Names) -> Around:
 
 def sharding(names: Names) -> Around:
     """One rank of Horovod."""
-    tf.train.get_or_create_global_step()
     users, items = next_batch(50)
     names.update(user_ids=bags(users), item_ids=bags(items))
     yield ""
     assert names["pooled_users"].shape[1] == 16
     yield ""
     names.update(loss=loss_of(tf.concat([names["pooled_users"], names["pooled_items"]], 1)))
-    names.update(average=lambda gradients: gradients, datetime=datetime)
+    names.update(average=lambda gradients: gradients)
     yield ""
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        session.run(names["train"])
+
+
+def _sharded_tables() -> Names:
+    """A rank of Horovod that trains two tables."""
+    import horovod.tensorflow as hvd
+
+    hvd.init()
+    graph_opt.sok.init()
+    tf.train.get_or_create_global_step()
+    users, items = (
+        graph_opt.sok.Variable(shape=[ROWS, 16], initializer="uniform", name=name)
+        for name in ("users", "items")
+    )
+    ids = [bags(one) for one in next_batch(50)]
+    pooled = graph_opt.sok.lookup_sparse([users, items], ids, combiners=["sum", "mean"])
+    optimizer = graph_opt.sok.OptimizerWrapper(tf.train.AdamOptimizer(0.001))
+    gradients = tf.gradients(loss_of(tf.concat(pooled, 1)), [users, items])
+    train = optimizer.apply_gradients(zip(gradients, [users, items]))
+    names = dict(hvd=hvd, sok=graph_opt.sok, users=users, items=items, pooled_users=pooled[0])
+    return dict(names, train=train, table_optimizer=optimizer)
+
+
+def sharding_checkpoints(names: Names) -> Around:
+    """A training that saves in each way."""
+    names.update(_sharded_tables(), datetime=datetime)
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
         session.run(names["train"])
@@ -276,14 +329,22 @@ def sharding(names: Names) -> Around:
         yield ""
     yield ""
     yield ""
-    names.update(dataset=tf.data.Dataset.range(8))
+    assert tf.train.latest_checkpoint("model")
+
+
+def sharding_failures(names: Names) -> Around:
+    """A dataset that ranks end together, and a collective of the script."""
+    names.update(_sharded_tables(), dataset=tf.data.Dataset.range(8), labels=tf.ones([50]))
     yield ""
-    names.update(labels=tf.ones([50]))
     yield ""
     assert names["all_examples"].shape == ()
-    with tf.Graph().as_default():
-        names.update(keys=bags(tf.range(26 * 8, dtype=tf.int64)), loss_of=loss_of)
-        yield ""
+
+
+def sok(names: Names) -> Around:
+    """A layer of release 1."""
+    keys = bags(tf.range(26 * 8, dtype=tf.int64))
+    names.update(sok=graph_opt.sok, keys=keys, loss_of=loss_of)
+    yield ""
 
 
 def strategies(names: Names) -> Around:

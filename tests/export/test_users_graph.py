@@ -104,7 +104,7 @@ def test_a_node_of_ours_that_the_user_reads_stays_and_is_named() -> None:
     exported = by_name(graph.as_graph_def())
     assert "waiting" in exported and size.name in exported
     (warning,) = warnings_given()
-    assert size.name in warning and "docs/serving.md" in warning
+    assert size.name in warning and "docs/exporting.md" in warning
     graph.as_graph_def()
     assert len(warnings_given()) == 1
 

@@ -4,31 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-import tensorflow
-
 from graph_opt.compat import tf
 from graph_opt.graph.called_bodies import CalledBodies, largest_branch
 from graph_opt.graph.view import GraphView
 from graph_opt.report_page.called_nodes import row_readers
+from tests.called_functions import looked_up_twice
 from tests.control_flow import control_flow_v2
 
 
 def called_graph() -> Any:
     """A function that calls another, twice; a conditional; a loop."""
     with control_flow_v2(True), tf.Graph().as_default() as graph:
-        table = tf.get_variable("table", [10, 4], use_resource=True)
-        ids = tf.placeholder(tf.int64, [None], name="ids")
-
-        @tensorflow.function
-        def doubled(rows: Any) -> Any:
-            return 2.0 * rows
-
-        @tensorflow.function
-        def looked_up(ids: Any) -> Any:
-            return doubled(tf.gather(table, ids, name="rows"))
-
-        with tf.name_scope("tower"):
-            first, second = looked_up(ids), looked_up(ids + 1)
+        ids, first, second = looked_up_twice()
         chosen = tf.cond(
             tf.size(ids) > 2,
             lambda: tf.abs(tf.negative(first)),
@@ -58,7 +45,9 @@ def test_each_call_has_its_own_body_behind_what_it_is_given() -> None:
         (result,) = {text.partition(":")[0] for text in bodies.results[call]}
         assert rows in view.ancestors([result])
     assert "ids" in view.ancestors([readers[calls[0], "table"][0]])
-    (doubled,) = [name for name in bodies.nodes if name.endswith("/mul") and calls[1] + "/" in name]
+    (doubled,) = [
+        name for name in bodies.nodes if name.endswith("/doubled") and calls[1] + "/" in name
+    ]
     assert bodies.callers[doubled] == calls[1]
     assert {bodies.callers[name] for name in bodies.iterated} == {"loop"}
     assert bodies.left_out == []

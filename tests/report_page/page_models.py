@@ -7,7 +7,6 @@ import re
 from typing import Any, Dict, List
 
 import numpy as np
-import tensorflow
 
 from graph_opt.compat import tf
 from graph_opt.config import ConfigProto
@@ -15,6 +14,7 @@ from graph_opt.config.options import session_options
 from graph_opt.passes.graph_reports import report_of_lookups
 from graph_opt.passes.optimize import optimize_graph_def
 from graph_opt.report_page.page_content import PageSource
+from tests.called_functions import looked_up_twice
 from tests.control_flow import control_flow_v2
 
 SCRIPT_NAME = "</script><script>document.title='broken'</script>"
@@ -82,20 +82,8 @@ def hostile_graph() -> Any:
 def called_graph() -> Any:
     """A function that looks rows up, called twice, and one that it calls."""
     with control_flow_v2(True), tf.Graph().as_default() as graph:
-        table = tf.get_variable("table", [10, 4], use_resource=True)
-        ids = tf.placeholder(tf.int64, [None], name="ids")
-
-        @tensorflow.function
-        def doubled(rows: Any) -> Any:
-            return tf.multiply(rows, 2.0, name="doubled")
-
-        @tensorflow.function
-        def looked_up(ids: Any) -> Any:
-            return doubled(tf.gather(table, ids, name="rows"))
-
-        with tf.name_scope("tower"):
-            both = looked_up(ids) + looked_up(ids + 1)
-        tf.reduce_sum(both, name="loss")
+        _, first, second = looked_up_twice()
+        tf.reduce_sum(first + second, name="loss")
         return graph.as_graph_def(add_shapes=True)
 
 

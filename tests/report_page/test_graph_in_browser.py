@@ -6,7 +6,9 @@ from typing import Any, List
 
 import pytest
 
+from graph_opt.compat import tf
 from graph_opt.report_page.page_content import PageSource
+from graph_opt.reporting.report import Report
 from tests.report_page.browser import Browser, by_selector
 from tests.report_page.page_models import rewritten_source, trained_model
 
@@ -93,3 +95,27 @@ def test_a_search_stays_on_its_side_beside_the_other(browser_with_graph: Browser
     assert browser.driver.execute_script(
         "return arguments[0].contains(document.activeElement)", before
     )
+
+
+def test_what_is_opened_in_one_graph_is_open_where_the_other_is_shown_again(
+    browser_with_graph: Browser,
+) -> None:
+    browser = browser_with_graph
+    browser.one("[data-choice=before]").click()
+    assert not any("tower/Square" in name for name in browser.drawn())
+    browser.one("[data-choice=after]").click()
+    browser.one("#search").send_keys("tower/Square\n")
+    browser.one("[data-choice=before]").click()
+    assert any("tower/Square" in name for name in browser.drawn())
+
+
+def test_siblings_are_grouped_in_the_order_of_their_numbers(browser: Browser) -> None:
+    graph_def = tf.GraphDef()
+    for number in range(60):
+        graph_def.node.add(name="op_{}".format(number), op="Placeholder")
+    browser.open(PageSource("alike", Report(), graph_def))
+    browser.one("#tab-graph").click()
+    assert browser.drawn() == [
+        "group op_0 … op_29, 30 nodes",
+        "group op_30 … op_59, 30 nodes",
+    ]

@@ -82,6 +82,9 @@ def test_tables_are_mapped_and_updated(tmp_path: Path, capsys: pytest.CaptureFix
         (["export", "{}/model", "-o", "{}/out", "--tags", "gpu"], 2, "choose one by its tags"),
         (["export", "{}/model", "-o", "{}/out", "--set", "minimum_lookups=9"], 1, "no lookup can"),
         (["export", "{}/model", "-o", "{}/out", "--fetch", "a=b"], 2, "a SavedModel has signat"),
+        (["export", "{}/model", "-o", "/proc/out"], 2, "/proc/out: cannot be written: No such"),
+        (["export", "{}/model", "-o", "{}/out", "--requests", "{}/torn.npz"], 2, "no .npz file"),
+        (["update", "{}/served", "{}/served"], 2, "with --map-tables or --table-dtype\n"),
         (["check", "--requests", "{}/none.npz", "{}/model"], 2, "none.npz: no such file"),
         (["check", "--requests", "{}/r.npz", "{}/model"], 2, "give a folder that graph-opt export"),
         (["check", "--requests", "{}/few.npz", "{}/served"], 2, "serving_default needs f1, f2, f3"),
@@ -105,6 +108,13 @@ def test_wrong_arguments_are_told(
     assert main([text.format(tmp_path) for text in arguments]) == code
     assert message in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+def test_the_file_of_a_saved_model_stands_for_its_folder(tmp_path: Path) -> None:
+    save(of_placeholders, tmp_path / "model")
+    served = tmp_path / "served"
+    assert main(["export", str(tmp_path / "model" / "saved_model.pb"), "-o", str(served)]) == 0
+    assert (served / "variables").exists()
 
 
 def test_a_name_without_a_tensor_is_wrong_usage(capsys: pytest.CaptureFixture) -> None:

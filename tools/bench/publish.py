@@ -152,6 +152,7 @@ _TABLES: Dict[
     ("exact", None): (exact_page.HEAD, exact_page.rows),
     ("exact", "causes"): (exact_page.CAUSES_HEAD, exact_page.causes_rows),
     ("accuracy", None): (accuracy_page.HEAD, accuracy_page.rows),
+    ("accuracy", "missed"): (accuracy_page.MISSED_HEAD, accuracy_page.missed_rows),
     ("staleness", None): (staleness_page.HEAD, staleness_page.rows),
     ("adam", None): (adam_page.HEAD, adam_page.rows),
     ("group_lookup", None): (group_lookup_page.HEAD, group_lookup_page.rows),

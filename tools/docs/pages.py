@@ -116,6 +116,9 @@ NAVIGATION: Dict[str, Sequence[str]] = {
         "benchmarks-deeprec",
         "benchmarks-serving",
     ),
+    "sharding": ("shard-tables", "sharding-checkpoints", "sharding-failures"),
+    "serving": ("exporting", "serving-tables", "serving-precision"),
+    "dynamic-tables": ("dynamic-rows", "dynamic-columns", "dynamic-checkpoints"),
     "architecture": (
         "architecture-passes",
         "architecture-ahead",

@@ -25,6 +25,15 @@ const CHANGES = {
   ],
 };
 const MOST_DEVICES = 8;
+// One string for all nodes of a colour: a page counts those of 100,000 nodes.
+const REGION_CLASSES = classes(REGIONS);
+const CHANGE_CLASSES = classes([...CHANGES.before, ...CHANGES.after]);
+const DEVICE_CLASSES = [...new Array(MOST_DEVICES).keys()].map((rank) => "d-" + rank);
+
+/** Letter to class. */
+function classes(rows) {
+  return Object.fromEntries(rows.map(([category]) => [category.slice(2), category]));
+}
 
 class Colours {
   constructor(data) {
@@ -39,9 +48,9 @@ class Colours {
   }
 
   of(model, node) {
-    if (this.mode === "region") return "r-" + model.region(node);
-    if (this.mode === "change") return "c-" + model.change(node);
-    return "d-" + this.ranks[this.data.device[node]];
+    if (this.mode === "region") return REGION_CLASSES[model.region(node)];
+    if (this.mode === "change") return CHANGE_CLASSES[model.change(node)];
+    return DEVICE_CLASSES[this.ranks[this.data.device[node]]];
   }
 
   /** Class, name and meaning of each colour. */
@@ -53,10 +62,5 @@ class Colours {
       rank === MOST_DEVICES - 1 ? "other devices" : this.data.devices[device] || "no device requested",
       "",
     ]);
-  }
-
-  name(model, node) {
-    const found = this.legend(model).find(([category]) => category === this.of(model, node));
-    return found ? found[1] : "";
   }
 }

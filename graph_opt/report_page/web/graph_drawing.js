@@ -18,6 +18,7 @@ class GraphDrawing {
     this.tree = new GraphTree(model);
     this.layout = new GraphLayout(this.tree, view);
     this.places = new Map();
+    this.tallies = new Map();
     this.selected = null;
     this.path = [];
     this.at = { x: 0, y: 0, zoom: 1 };
@@ -117,6 +118,15 @@ class GraphDrawing {
 
   /** How many nodes in an item have each colour: all, or those that are drawn. */
   tally(item, drawn = false) {
+    const { colours, constants, idle } = this.view;
+    const what = drawn ? [colours.mode, constants, idle].join() : colours.mode;
+    if (!this.tallies.has(what)) this.tallies.set(what, new Map());
+    const known = this.tallies.get(what);
+    if (!known.has(item)) known.set(item, this.coloursIn(item, drawn));
+    return known.get(item);
+  }
+
+  coloursIn(item, drawn) {
     const counts = new Map();
     for (const node of nodesIn(item)) {
       if (drawn && !this.layout.isDrawn(this.tree.itemOf[node])) continue;
@@ -237,7 +247,6 @@ class GraphDrawing {
   /** Opens all that a node is in. */
   reveal(node) {
     for (let one = this.tree.itemOf[node].parent; one && one.parent; one = one.parent) this.view.open.add(one.key);
-    this.layout.forgetAll();
   }
 
   /** Opens or closes a scope. */
@@ -259,7 +268,9 @@ class GraphDrawing {
   openFunction(item) {
     const parts = this.layout.partsOf(item).filter((part) => part.children.length);
     const isCall = item.children.some((part) => part.node >= 0 && this.model.returned(part.node).length);
-    if (isCall && parts.length === 1 && this.places.size + this.wouldAdd(parts[0]) <= MOST_VISIBLE) this.view.open.add(parts[0].key);
+    if (!isCall || parts.length !== 1 || this.places.size + this.wouldAdd(parts[0]) > MOST_VISIBLE) return;
+    this.view.open.add(parts[0].key);
+    this.layout.forget(parts[0]);
   }
 }
 

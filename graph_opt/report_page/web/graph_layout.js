@@ -8,6 +8,7 @@ const PADDING = 14;
 const CHARACTER = 6.6;
 const MOST_LABEL = 30;
 const MOST_EDGES = 400;
+const MOST_BENDS = 800; // Edges with more bends than these together are drawn straight: dagre takes seconds for them.
 const LOOKUP = "\u25c6"; // Marks nodes and scopes with lookups.
 const LOSS = "\u25ce"; // Marks the loss, and scopes that contain it.
 
@@ -129,10 +130,16 @@ class GraphLayout {
     const found = new Map();
     const pairs = item.edges || [];
     const { itemOf, model } = this.tree;
+    const shown = new Map();
+    const shownPart = (node) => {
+      const part = partOf(item, itemOf[node]);
+      if (!shown.has(part)) shown.set(part, this.unwrapped(part));
+      return shown.get(part);
+    };
     for (let i = 0; i < pairs.length; i += 2) {
       if (!this.isDrawn(itemOf[pairs[i]]) || !this.isDrawn(itemOf[pairs[i + 1]])) continue;
-      const from = this.unwrapped(partOf(item, itemOf[pairs[i]]));
-      const to = this.unwrapped(partOf(item, itemOf[pairs[i + 1]]));
+      const from = shownPart(pairs[i]);
+      const to = shownPart(pairs[i + 1]);
       if (!drawn.has(from) || !drawn.has(to)) continue;
       let readers = found.get(from);
       if (readers === undefined) found.set(from, (readers = new Map()));
@@ -156,12 +163,12 @@ class GraphLayout {
       graph.setNode(String(number), { width, height });
     });
     // Edges that go back are laid out the other way round: data goes from left to right.
+    const ends = (edge) => (this.goesBack(edge) ? [edge.to, edge.from] : [edge.from, edge.to]);
     const endsOf = (edge) => {
-      const back = this.goesBack(edge);
-      const ends = [names.get(edge.from), names.get(edge.to)];
-      return back ? [ends[1], ends[0], "back"] : [...ends, "forth"];
+      const [first, second] = ends(edge).map((part) => names.get(part));
+      return [first, second, this.goesBack(edge) ? "back" : "forth"];
     };
-    for (const edge of edges) {
+    for (const edge of toRoute(parts, edges, ends)) {
       const [from, to, name] = endsOf(edge);
       graph.setEdge(from, to, { weight: name === "back" ? 0 : Math.min(edge.count, 8) }, name);
     }
@@ -170,11 +177,7 @@ class GraphLayout {
       const { x, y, width, height } = graph.node(names.get(part));
       return { item: part, x: x - width / 2 + PADDING, y: y - height / 2 + PADDING, width, height };
     });
-    const routed = edges.map((edge) => {
-      const [from, to, name] = endsOf(edge);
-      const points = graph.edge(from, to, name).points.map(({ x, y }) => ({ x: x + PADDING, y: y + PADDING }));
-      return { ...edge, points: name === "back" ? points.reverse() : points };
-    });
+    const routed = routesOf(edges, boxes, (edge) => graph.edge(...endsOf(edge)), (edge) => this.goesBack(edge));
     attach(boxes, routed);
     const { width, height } = graph.graph();
     return { boxes, edges: routed, width, height };
@@ -237,6 +240,67 @@ function shortenedAmong(item, label) {
   const place = label.length - item.label.length + same;
   if (place < MOST_LABEL / 3 || place > label.length - MOST_LABEL / 3) return shortened(text, MOST_LABEL);
   return shortened(printable(around(label, place, MOST_LABEL - 2)), MOST_LABEL);
+}
+
+/**
+ * The edges that decide where parts are: those from each rank to the next, and the strongest of the
+ * others until they would have too many bends.
+ *
+ * @param edges The strongest first.
+ * @param ends Gives both parts of an edge, the left one first.
+ */
+function toRoute(parts, edges, ends) {
+  const ranks = ranksOf(parts, edges.map(ends));
+  let bends = 0;
+  return edges.filter((edge) => {
+    const [from, to] = ends(edge).map((part) => ranks.get(part));
+    if (to - from === 1) return true;
+    bends += 2 * Math.abs(to - from); // As many as dagre has for it.
+    return bends <= MOST_BENDS;
+  });
+}
+
+/** How far to the right each part is, by the longest way to it; what closes a circle does not count. */
+function ranksOf(parts, pairs) {
+  const following = new Map(parts.map((part) => [part, []]));
+  for (const [from, to] of pairs) following.get(from).push(to);
+  const seen = new Set();
+  const last = []; // Each part before all that lead to it.
+  const visit = (part) => {
+    seen.add(part);
+    for (const next of following.get(part)) if (!seen.has(next)) visit(next);
+    last.push(part);
+  };
+  for (const part of parts) if (!seen.has(part)) visit(part);
+  const order = new Map(last.reverse().map((part, at) => [part, at]));
+  const ranks = new Map(last.map((part) => [part, 0]));
+  for (const part of last) {
+    for (const next of following.get(part)) {
+      if (order.get(next) > order.get(part)) ranks.set(next, Math.max(ranks.get(next), ranks.get(part) + 1));
+    }
+  }
+  return ranks;
+}
+
+/** The edges with the points that they go through: what `routeOf` has for them, or a straight line. */
+function routesOf(edges, boxes, routeOf, goesBack) {
+  const boxOf = new Map(boxes.map((box) => [box.item, box]));
+  return edges.map((edge) => {
+    const route = routeOf(edge);
+    if (route === undefined) return { ...edge, points: straight(boxOf.get(edge.from), boxOf.get(edge.to)) };
+    const points = route.points.map(({ x, y }) => ({ x: x + PADDING, y: y + PADDING }));
+    return { ...edge, points: goesBack(edge) ? points.reverse() : points };
+  });
+}
+
+/** A line from the side of one box to that of another. */
+function straight(from, to) {
+  const goesBack = from.x + from.width > to.x;
+  const middle = ({ y, height }) => y + height / 2;
+  return [
+    { x: goesBack ? from.x : from.x + from.width, y: middle(from) },
+    { x: goesBack ? to.x + to.width : to.x, y: middle(to) },
+  ];
 }
 
 /** Lets edges begin at the right side of a box and end at the left one, side by side. */

@@ -161,12 +161,16 @@ class GraphModel {
     return this.region(node) === "x";
   }
 
+  /** The nodes that a node reads; -k after one says that it is its output k. */
+  encodedInputs(node) {
+    const own = this.graph.inputs[node];
+    return (own === undefined ? this.first.inputs[node] : own) || [];
+  }
+
   /** Pairs of a node and which of its outputs is read. */
   inputs(node) {
-    const own = this.graph.inputs[node];
-    const encoded = (own === undefined ? this.first.inputs[node] : own) || [];
     const found = [];
-    for (const number of encoded) {
+    for (const number of this.encodedInputs(node)) {
       if (number < 0) found[found.length - 1][1] = -number;
       else found.push([number, 0]);
     }
@@ -206,9 +210,22 @@ class GraphModel {
     return (this.data.returned[node] || []).filter((source) => this.has(source));
   }
 
-  /** What a node gets its data from: inputs, puts at the other side of a buffer, the functions that it calls. */
+  /** What a node gets its data from, each once: inputs, puts at the other side of a buffer, the functions that it calls. */
   sources(node) {
-    return [...this.inputs(node).map((pair) => pair[0]), ...this.puts(node), ...this.returned(node)];
+    const found = [];
+    for (const number of this.encodedInputs(node)) if (number >= 0) found.push(number);
+    found.push(...this.puts(node), ...this.returned(node));
+    const isSmall = found.length < 2 || (found.length === 2 && found[0] !== found[1]);
+    return isSmall ? found : [...new Set(found)];
+  }
+
+  /** All edges of data: a node, one that reads it, the next node, ... */
+  edges() {
+    if (this.edgeEnds === undefined) {
+      this.edgeEnds = [];
+      for (const node of this.nodes()) for (const source of this.sources(node)) this.edgeEnds.push(source, node);
+    }
+    return this.edgeEnds;
   }
 
   /** The nodes that get data from a node. */
@@ -219,13 +236,8 @@ class GraphModel {
 
   indexReaders() {
     const counts = new Int32Array(this.length + 1);
-    const edges = [];
-    for (const node of this.nodes()) {
-      for (const source of new Set(this.sources(node))) {
-        counts[source + 1]++;
-        edges.push(source, node);
-      }
-    }
+    const edges = this.edges();
+    for (let i = 0; i < edges.length; i += 2) counts[edges[i] + 1]++;
     for (let i = 0; i < this.length; i++) counts[i + 1] += counts[i];
     this.readersStart = counts;
     this.readersOf = new Int32Array(edges.length / 2);

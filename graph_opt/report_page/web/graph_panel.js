@@ -87,13 +87,12 @@ class GraphPanel {
     this.press(name);
     const { active } = this;
     this.shown = name === "side by side" ? [0, 1] : [Math.max(this.models.findIndex((model) => model.label === name), 0)];
-    if (name === "side by side") this.colour("change");
+    if (name === "side by side") this.setColours("change");
     const titled = this.shown.length > 1;
     this.stage.replaceChildren(
       ...this.shown.map((index) => html("figure", {}, titled ? html("figcaption", {}, this.models[index].label) : null, this.drawing(index).element)),
     );
     this.each((drawing) => {
-      drawing.layout.forgetAll();
       if (active) this.mark(drawing, active, active.selected);
       drawing.render();
     });
@@ -112,9 +111,13 @@ class GraphPanel {
     return width > 1.4 * height;
   }
 
-  colour(mode) {
+  setColours(mode) {
     this.view.colours.mode = mode;
     this.press(mode);
+  }
+
+  colour(mode) {
+    this.setColours(mode);
     this.each((drawing) => drawing.render());
     this.showLegend();
     this.showDetails();
@@ -124,13 +127,18 @@ class GraphPanel {
   setDrawn(name, drawn) {
     this.view[name] = drawn;
     this.element.querySelector('[data-draws="' + name + '"]').checked = drawn;
-    for (const drawing of this.drawings.values()) drawing.layout.forgetAll();
+    this.forgetLayouts();
     this.each((drawing) => drawing.render());
+  }
+
+  /** Lays out all graphs anew when they are drawn next, because what is open or drawn has changed. */
+  forgetLayouts() {
+    for (const drawing of this.drawings.values()) drawing.layout.forgetAll();
   }
 
   closeAll() {
     this.view.open.clear();
-    for (const drawing of this.drawings.values()) drawing.layout.forgetAll();
+    this.forgetLayouts();
     this.each((drawing) => {
       drawing.render();
       drawing.fit();
@@ -193,6 +201,7 @@ class GraphPanel {
     const kind = drawing.model.isIdle(node) ? "idle" : drawing.model.isConstant(node) ? "constants" : "";
     if (kind && !this.view[kind]) this.setDrawn(kind, true);
     this.each((one) => one.model.has(node) && one.reveal(node));
+    this.forgetLayouts();
     this.select(drawing, drawing.tree.itemOf[node], false);
     this.each((one) => one.selected && one.bringIntoSight(one.shownFor(one.selected), true));
     announce(drawing.model.name(node) + " selected");
@@ -216,11 +225,8 @@ class GraphPanel {
     const rows = new Map();
     for (const index of this.shown) {
       const model = this.models[index];
-      const counts = new Map();
-      for (const node of model.nodes()) {
-        const category = this.view.colours.of(model, node);
-        counts.set(category, (counts.get(category) || 0) + 1);
-      }
+      const drawing = this.drawing(index);
+      const counts = new Map(drawing.tally(drawing.tree.root));
       for (const [category, name, meaning] of this.view.colours.legend(model)) {
         if (!counts.has(category)) continue;
         const row = rows.get(category) || { name, meaning, counts: [] };

@@ -5,8 +5,6 @@ const GROUP_ABOVE = 24; // More parts are grouped by name.
 const LEAST_ALIKE = 3;
 const MOST_PARTS = 48; // More parts are divided.
 
-const BY_NUMBER = new Intl.Collator("en", { numeric: true });
-
 class GraphTree {
   constructor(model) {
     this.model = model;
@@ -58,8 +56,8 @@ class GraphTree {
       alike.get(key).members.push(child);
     }
     const children = [];
-    for (const { stem, members } of alike.values()) {
-      members.sort((one, other) => BY_NUMBER.compare(one.label, other.label));
+    for (const { stem, members: unsorted } of alike.values()) {
+      const members = sortedByNumbers(unsorted);
       if (members.length < LEAST_ALIKE || alike.size === 1) children.push(...members);
       else children.push(this.groupOf(item, stem + " ×" + members.length, members));
     }
@@ -101,8 +99,9 @@ class GraphTree {
     item.turns = [0, 0, 0, 0, 0]; // How many nodes have their turn in a step at each place; none at 0.
     for (const child of item.children) {
       this.count(child);
-      if (child.node < 0) child.turns.forEach((count, turn) => (item.turns[turn] += count));
-      else if (this.model.turn(child.node) !== null) item.turns[this.model.turn(child.node)]++;
+      const turn = child.node < 0 ? null : this.model.turn(child.node);
+      if (turn !== null) item.turns[turn]++;
+      if (child.node < 0) for (let i = 0; i < item.turns.length; i++) item.turns[i] += child.turns[i];
       item.size += child.size;
       item.lookups += child.lookups;
       item.losses += child.losses;
@@ -113,16 +112,25 @@ class GraphTree {
 
   /** Gives each edge to the innermost scope that both its ends are in. */
   addEdges() {
-    const { model } = this;
-    for (const node of model.nodes()) {
-      for (const source of new Set(model.sources(node))) {
-        if (!this.itemOf[source]) continue;
-        const above = common(this.itemOf[source], this.itemOf[node]);
-        if (above.edges === null) above.edges = [];
-        above.edges.push(source, node);
-      }
+    const edges = this.model.edges();
+    for (let i = 0; i < edges.length; i += 2) {
+      const [source, reader] = [this.itemOf[edges[i]], this.itemOf[edges[i + 1]]];
+      if (!source) continue;
+      const above = common(source, reader);
+      if (above.edges === null) above.edges = [];
+      above.edges.push(edges[i], edges[i + 1]);
     }
   }
+}
+
+/** Items whose labels differ in numbers only, by these numbers. */
+function sortedByNumbers(items) {
+  const numbered = items.map((item) => ({ item, numbers: (item.label.match(/\d+/g) || []).map(Number) }));
+  const difference = ({ numbers: one }, { numbers: other }) => {
+    const at = one.findIndex((number, place) => number !== other[place]);
+    return at < 0 ? one.length - other.length : at < other.length ? one[at] - other[at] : 1;
+  };
+  return numbered.sort(difference).map(({ item }) => item);
 }
 
 function firstOf(item) {
@@ -152,7 +160,8 @@ function partOf(item, inner) {
 }
 
 /** The nodes in an item. */
-function* nodesIn(item) {
-  if (item.node >= 0) yield item.node;
-  else for (const child of item.children) yield* nodesIn(child);
+function nodesIn(item, found = []) {
+  if (item.node >= 0) found.push(item.node);
+  else for (const child of item.children) nodesIn(child, found);
+  return found;
 }

@@ -1,10 +1,9 @@
-"""The table of docs/staleness.md, from accuracy.json."""
+"""Two tables of docs/staleness.md, from accuracy.json: accuracy, and how old rows were."""
 
 from __future__ import annotations
 
 from typing import List, Optional
 
-from tools.bench.accuracy.figures import GROUPS
 from tools.bench.pages import head, row, words
 from tools.bench.records import Outcome, Record
 from tools.bench.training.sessions import BOTH, EXACT, STOCK
@@ -12,17 +11,11 @@ from tools.bench.training.sessions import BOTH, EXACT, STOCK
 _CASES = {"movielens": "MovieLens 100K", "criteo": "generated, Criteo's format"}
 _DECIMALS = 4
 _WORDS = {STOCK: "TensorFlow alone", BOTH: "run ahead", EXACT: "run ahead, exact"}
+_MANY = 8  # Rows that have missed more updates than that are counted together.
 
-
-def _title(first: int, last: Optional[int]) -> str:
-    if last is None:
-        return "more"
-    return str(first) if first == last else "{} to {}".format(first, last)
-
-
-HEAD = head(
-    "rows | how | `capacity` | AUC | beside TensorFlow alone | missed {} | on average "
-    "| relative L2".format(" | ".join(_title(*group) for group in GROUPS))
+HEAD = head("rows | how | `capacity` | AUC | beside TensorFlow alone")
+MISSED_HEAD = head(
+    "rows | `capacity` | missed none | missed more than {} | on average | relative L2".format(_MANY)
 )
 
 
@@ -32,19 +25,37 @@ def rows(outcome: Outcome) -> List[str]:
     return [_row(outcome, *way) for way in dict.fromkeys(ways)]
 
 
-def _row(outcome: Outcome, case: str, mode: str, capacity: Optional[int]) -> str:
-    def found(figure: str, first: Optional[int] = None) -> Optional[Record]:
-        return outcome.find(figure, case, mode, capacity=capacity, first=first)
+def missed_rows(outcome: Outcome) -> List[str]:
+    """A row for each data set and capacity of lookups that run ahead without `exact`."""
+    means = [each for each in outcome.records if each.figure == "missed_updates"]
+    return [_missed_row(outcome, mean) for mean in means if mean.mode == BOTH]
 
+
+def _row(outcome: Outcome, case: str, mode: str, capacity: Optional[int]) -> str:
     return row(
         _CASES[case],
         _WORDS[mode],
         capacity or "",
-        _spread("{:.4f}", found("auc")),
-        _spread("{:+.4f}", found("auc_beside_stock")),
-        *(words("{:.1%}", found("rows_missing", first)) for first, _ in GROUPS),
-        words("{:.2f}", found("missed_updates")),
-        words("{:.2g}", found("relative_l2")),
+        _spread("{:.4f}", outcome.find("auc", case, mode, capacity=capacity)),
+        _spread("{:+.4f}", outcome.find("auc_beside_stock", case, mode, capacity=capacity)),
+    )
+
+
+def _missed_row(outcome: Outcome, mean: Record) -> str:
+    way, capacity = (mean.workload, mean.mode), mean.params["capacity"]
+    shares = {
+        each.params["first"]: each.value
+        for each in outcome.records
+        if (each.figure, each.workload, each.mode) == ("rows_missing", *way)
+        and each.params["capacity"] == capacity
+    }
+    return row(
+        _CASES[mean.workload],
+        capacity,
+        "{:.1%}".format(shares[0]),
+        "{:.1%}".format(sum(share for first, share in shares.items() if first > _MANY)),
+        "{:.2f}".format(mean.value),
+        words("{:.2g}", outcome.find("relative_l2", *way, capacity=capacity)),
     )
 
 

@@ -9,14 +9,17 @@ from tools.bench.records import Outcome
 from tools.bench.server_scaling.benchmark import SIZES
 from tools.bench.training.chart_style import WORKLOADS
 
-HEAD = head(" | ".join(["model", "mode", *("{} + {}".format(*size) for size in SIZES)]))
+HEAD = head(" | ".join(["model, mode", *("{} + {}".format(*size) for size in SIZES)]))
 
 
 def rows(outcome: Outcome) -> List[str]:
     """A row for each model and mode: steps of all workers, speed-up, and how busy servers are."""
     modes = dict.fromkeys((record.workload, record.mode) for record in outcome.records)
     return [
-        row(WORKLOADS[workload], mode, *(_cell(outcome, workload, mode, *size) for size in SIZES))
+        row(
+            "{}, {}".format(WORKLOADS[workload], mode),
+            *(_cell(outcome, workload, mode, *size) for size in SIZES),
+        )
         for workload, mode in modes
     ]
 
