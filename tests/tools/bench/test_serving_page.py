@@ -31,8 +31,8 @@ def test_a_row_for_each_way_of_exporting() -> None:
     ]
     outcome = Outcome(tuple(records))
     assert page.rows(outcome) == [
-        "| wide | 32 | 8.00 ms | 4.00 ms | **2.00** | 1.50 ms | 1.50 |",
-        "| wide, `--table-dtype int8` | 32 | 8.00 ms | 2.00 ms | **4.00** | 1.50 ms |  |",
+        "| wide | 32 | 8.00 → 4.00 ms | **2.00** | 1.50 | 1.50 ms |",
+        "| wide, `--table-dtype int8` | 32 | 8.00 → 2.00 ms | **4.00** |  | 1.50 ms |",
     ]
     assert "wide, --table-dtype int8, 32 rows" in svg(page.serving_chart(outcome))
 
@@ -45,7 +45,7 @@ def test_figures_of_python_stand_where_there_are_no_others() -> None:
         record("p50_over_stock", 2.0, "exported", **one),
     ]
     assert page.rows(Outcome(tuple(records))) == [
-        "| wide | 32 | 8.00 ms | 4.00 ms | **2.00** | 1.50 ms |  |"
+        "| wide | 32 | 8.00 → 4.00 ms | **2.00** |  | 1.50 ms |"
     ]
 
 

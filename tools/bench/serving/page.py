@@ -9,8 +9,8 @@ from tools.bench.ratio_chart import Bar, ratio_chart
 from tools.bench.records import Outcome, Record
 
 HEAD = head(
-    "model | rows of a request | TensorFlow alone | exported | times as fast | dense layers alone"
-    " | by Python"
+    "model | rows of a request | TensorFlow alone → exported | times as fast | by Python"
+    " | dense layers alone"
 )
 MEMORY_HEAD = head("tables | servers | memory of all | of it tables | tables, times those of one")
 _MODES = {
@@ -75,9 +75,8 @@ def _row(outcome: Outcome, exported: Record) -> str:
     return row(
         _MODES[exported.mode].format(exported.workload),
         exported.params["rows"],
-        words("{:.2f} ms", stock),
-        words("{:.2f} ms", exported),
+        words("{:.2f} → ", stock) + words("{:.2f} ms", exported),
         gain(ratio),
-        "" if exported.floor is None else "{:.2f} ms".format(exported.floor),
         words("{:.2f}", by_python),
+        "" if exported.floor is None else "{:.2f} ms".format(exported.floor),
     )
