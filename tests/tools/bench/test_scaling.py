@@ -43,7 +43,7 @@ def drawn_bytes(placement: str, ranks: int, rounds: int) -> np.ndarray:
                     WHOLE_TABLES: np.full_like(ids, table % ranks),
                 }[placement]
                 for owner in owners[owners != rank]:
-                    sent[rank] += 8 + 4 * WIDTH  # the id, and the gradient of its row
+                    sent[rank] += 4 + 4 * WIDTH  # the row's number, and the gradient of its row
                     sent[owner] += 4 * WIDTH
     return sent / rounds
 

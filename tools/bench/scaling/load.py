@@ -18,6 +18,7 @@ CONTIGUOUS = "contiguous"
 WHOLE_TABLES = "whole_tables"
 REPLICATED = "replicated"
 _ID_BYTES = 8
+_REQUEST_BYTES = 4  # of a row of a sharded table, by its number there
 _FLOAT_BYTES = 4
 # As in tools/bench/workloads/wide/data.py.
 _HASH_MULTIPLIER = 0x9E3779B1
@@ -74,14 +75,14 @@ class Load(NamedTuple):
         from_others = self.lookups.rows - self.of_rank
         for_others = (self.ranks - 1) * self.of_rank
         row = self.lookups.row_bytes
-        return from_others * (_ID_BYTES + row) + for_others * row
+        return from_others * (_REQUEST_BYTES + row) + for_others * row
 
     def received(self) -> Array:
         """[ranks], bytes that a rank receives: ids of others, their gradients, rows."""
         from_others = self.lookups.rows - self.of_rank
         for_others = (self.ranks - 1) * self.of_rank
         row = self.lookups.row_bytes
-        return for_others * (_ID_BYTES + row) + from_others * row
+        return for_others * (_REQUEST_BYTES + row) + from_others * row
 
     def passing(self) -> float:
         """Bytes that enter or leave the busiest rank, whichever are more."""
