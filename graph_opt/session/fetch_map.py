@@ -24,10 +24,12 @@ from typing import (
 )
 
 from graph_opt.compat import tf
+from graph_opt.compat.graph_growth import is_reference
 from graph_opt.graph.operations import operations_behind
 from graph_opt.passes.name_map import NameMap
 from graph_opt.passes.prefetch.batch_copies import NotOfBatch
 from graph_opt.passes.prefetch.fetch_guard import is_guard
+from graph_opt.rules.op_names import GATHERS
 from graph_opt.session.batch_values import BatchValues
 from graph_opt.session.features.listed import features_in
 
@@ -69,6 +71,7 @@ class FetchMap:
         self.features = [feature(graph, part) for feature, part in features_in(name_map)]
         self._taken = name_map.taken
         self._prefetched = name_map.prefetched
+        self._not_run = name_map.not_run
         self._groups = name_map.summed_batches and name_map.summed_batches + "_io"
         self._of_batch = BatchValues(graph, name_map)
         self._boundary_operations = {name.rpartition(":")[0] for name in self._taken}
@@ -182,7 +185,8 @@ class FetchMap:
 
         Raises:
           tf.errors.InvalidArgumentError: The tensor belongs to prefetch, is the result of a fused
-            lookup, or is a variable whose update is deferred.
+            lookup, or is a variable whose update is deferred or whose rows are looked up without
+            what is fed.
         """
         for feature in self.features:
             refusal = feature.refusal_of_feed(tensor.name)
@@ -199,6 +203,14 @@ class FetchMap:
                     tensor.name, self._substitutes[tensor.name]
                 ),
             )
+        if self._is_table_looked_up_elsewhere(tensor):
+            raise tf.errors.InvalidArgumentError(
+                None,
+                tensor.op,
+                "cannot feed '{}': lookups that were fused or run ahead of this step read the "
+                "variable itself, and would not see the value. Assign it to the variable, or open "
+                "the session without do_group_embedding and do_async_embedding".format(tensor.name),
+            )
         is_ahead = tensor.name in self._taken or self._is_prefetched(tensor.name)
         if not is_ahead and not self.is_pulled(tensor.name):
             return
@@ -209,6 +221,20 @@ class FetchMap:
             "this step and would not see the value. Feed it in a session on a graph built without "
             "do_async_embedding and do_smart_stage, or pass the value to the IO stage: "
             "graph_opt.staged(features, feed_dict={{...}})".format(tensor.name),
+        )
+
+    def _is_table_looked_up_elsewhere(self, tensor: Any) -> bool:
+        """Whether a tensor is a variable's value, and lookups no longer read it in this step."""
+        if is_reference(tensor):
+            values = [value for reader in tensor.consumers() for value in reader.outputs]
+            readers = [tensor, *(value for value in values if not is_reference(value))]
+            return any(
+                self._is_prefetched(each.name) for one in readers for each in one.consumers()
+            )
+        if not any(is_reference(read) for read in tensor.op.inputs):
+            return False
+        return any(
+            reader.type in GATHERS and reader.name in self._not_run for reader in tensor.consumers()
         )
 
     def fed_value(self, tensor: Any, value: Any) -> Any:

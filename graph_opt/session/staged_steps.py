@@ -20,6 +20,7 @@ from graph_opt.session.graph_records import name_map_of
 from graph_opt.session.input_watch import InputWatch
 from graph_opt.session.installed_config import checked_options, effective_config
 from graph_opt.session.late_nodes import has_no_late_nodes, rewrite_late_nodes
+from graph_opt.session.late_training import LateTraining
 from graph_opt.session.optimization import is_training_step, optimize_before_first_run
 from graph_opt.session.partial_steps import fetch_map_of
 from graph_opt.session.shadow_steps import ShadowSteps, shadow_steps
@@ -64,6 +65,7 @@ class StagedSteps(RecordedSession):
         self._name_map: Optional[NameMap] = None
         self._hooks = SessionHooks(self)
         self._untrained: Optional[UntrainedGraph] = None
+        self._late_training: Optional[LateTraining] = None
         self._shadow: Optional[ShadowSteps] = None
         self._input = InputWatch(self)
         self.watch_servers(config, self._threads.give_up)
@@ -237,6 +239,7 @@ class StagedSteps(RecordedSession):
         self.learn_graph()
         self._untrained = UntrainedGraph(graph)
         self._untrained.first_run(self)
+        self._late_training = LateTraining(graph)
         self._shadow = shadow_steps(self, self._wanted_config)
         self._ran = True
         for hooks in self._hooks:
@@ -246,9 +249,11 @@ class StagedSteps(RecordedSession):
         self, given: Sequence[Elements], is_partial: bool, elements: Tuple[Any, ...]
     ) -> Step:
         assert self._fetch_map and self._reach and self._name_map and self._untrained
+        assert self._late_training
         fetches, targets, feeds = given
         fetched, run, fed, reached = self._fetch_map.resolved(fetches, targets, feeds, is_partial)
         self._untrained.before_step(self, reached)
+        self._late_training.before_step(self._graph_of_session(), fetches, targets)
         fills = self._reach.filled_by(reached)
         if not fills and not self._name_map.is_stopped:
             self._reach.refuse_direct_reads(reached)

@@ -134,9 +134,65 @@ def test_feeding_what_belongs_to_prefetch_is_refused(session: Any, model: SmallM
         session.partial_run_setup([model.loss], [model.features["user"]])
 
 
+@pytest.mark.parametrize("ahead", [False, True])
+@pytest.mark.parametrize("fused", [False, True])
+def test_feeding_a_table_reaches_its_lookups_or_is_refused(fused: bool, ahead: bool) -> None:
+    model = small_model(one_shot=True)
+    value = np.ones([USERS, WIDTH], np.float32)
+    config = async_config() if ahead else graph_opt.ConfigProto()
+    config.graph_options.optimizer_options.do_group_embedding = fused
+    with graph_opt.Session(config=config) as session:
+        session.run(tf.global_variables_initializer())
+        for name in ("users:0", "users/read:0"):
+            try:
+                rows = session.run(model.user_rows, {name: value})
+            except tf.errors.InvalidArgumentError as error:
+                assert "cannot feed '{}'".format(name) in error.message
+                assert fused or ahead
+            else:
+                assert (rows == 1).all()
+
+
 def test_feeding_main_is_as_before(session: Any, model: SmallModel) -> None:
     assert session.run(model.loss, {model.loss: 5.0}) == 5.0
     assert list(session.run(model.features["row"])) == row_batches()[0]
+
+
+@pytest.mark.parametrize("optimizer", ["Adagrad", "Adam"])
+@pytest.mark.parametrize("exact", [False, True])
+def test_a_lookup_that_is_added_later_reads_rows_of_the_batch_of_its_step(
+    exact: bool, optimizer: str
+) -> None:
+    model = small_model(one_shot=True)
+    users = next(each for each in tf.trainable_variables() if each.op.name == "users")
+    train_op = {"Adagrad": tf.train.AdagradOptimizer, "Adam": tf.train.AdamOptimizer}[optimizer](
+        0.1
+    ).minimize(model.loss)
+    config = async_config()
+    options = config.graph_options.optimizer_options
+    options.do_group_embedding, options.async_embedding_options.exact = True, exact
+    data = input_data()
+    with graph_opt.Session(config=config) as session:
+        session.run(tf.global_variables_initializer())
+        for _ in range(2):
+            session.run(train_op)
+        late = tf.nn.embedding_lookup(users, model.features["user"])
+        for rows in row_batches()[2:5]:
+            table, looked_up = session.run(users), session.run(late)
+            np.testing.assert_array_equal(looked_up, table[data["user"][rows]])
+
+
+def test_training_that_is_added_later_is_told_to_miss_tables_of_rows_that_run_ahead(
+    session: Any, model: SmallModel, capfd: pytest.CaptureFixture[str]
+) -> None:
+    session.run(model.train_op)
+    late = tf.train.GradientDescentOptimizer(0.1).minimize(model.loss)
+    session.run(model.train_op)
+    assert "training was added" not in capfd.readouterr().err
+    for _ in range(2):
+        session.run(late)
+    told = capfd.readouterr().err
+    assert told.count("tf.gradients gives None for the tables of these lookups") == 1
 
 
 def test_a_stock_session_is_stopped_from_stealing_batches(model: SmallModel) -> None:

@@ -147,7 +147,10 @@ class _Copier:
         op = self._view.op(name)
         if op in ENTERS:
             raise CannotCopy(_LOOP.format(name))
-        reads = op in READS or any(self._is_variable(one) for one in self._view.inputs(name))
+        # What reads a table in main, such as a lookup that a script has added since, may do so now.
+        reads = name in self._regions.prefetched and (
+            op in READS or any(self._is_variable(one) for one in self._view.inputs(name))
+        )
         if (reads and for_its_value) or (is_stateful(op) and op not in READS):
             raise CannotCopy(_STATE.format(name, op))
 

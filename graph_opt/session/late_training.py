@@ -1,0 +1,50 @@
+"""What a session says of training that a script adds to a graph whose lookups run ahead of it.
+
+`tf.gradients` goes backward from a loss, and ends at the buffer from which main takes rows: it
+gives None for their tables, which such training leaves as they are.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Sequence
+
+from graph_opt.compat.graph_growth import operations_from
+from graph_opt.compat.variable_ops import TRAINS, is_use
+from graph_opt.graph.operations import operations_behind
+from graph_opt.reporting.stderr import say_for_all_ranks
+from graph_opt.runtime.stages import stages_of
+
+_NO_GRADIENTS = (
+    "training was added to the graph after its lookups had moved ahead of the step: tf.gradients "
+    "gives None for the tables of these lookups, and the new training leaves them as they are; "
+    "build all training before the session's first run"
+)
+
+
+class LateTraining:
+    """Says so once, before a step that does such training.
+
+    Args:
+      graph: The graph of a session, after it was optimized.
+    """
+
+    def __init__(self, graph: Any) -> None:
+        self._may_come = any(stage.spec.is_prefetch for stage in stages_of(graph))
+        self._count = len(operations_from(graph, 0))
+        self._version = graph.version
+
+    def before_step(self, graph: Any, fetches: Sequence[Any], targets: Sequence[Any]) -> None:
+        """Looks at a step that the session has not run before.
+
+        Args:
+          graph: The session's graph.
+          fetches: The tensors that the script fetches.
+          targets: The operations that it runs.
+        """
+        if not self._may_come or graph.version == self._version:
+            return
+        new = [each for each in operations_from(graph, self._count) if is_use(each.type, TRAINS)]
+        asked_for = new and operations_behind([tensor.op for tensor in fetches] + list(targets))
+        if any(operation in asked_for for operation in new):
+            self._may_come = False
+            say_for_all_ranks(_NO_GRADIENTS)
