@@ -62,7 +62,9 @@ def test_every_error_comes_once_and_in_its_place(where: str, threads: int) -> No
         for ours, stock in zip(found[0], expected[0]):
             if not isinstance(stock, Failure):
                 assert np.isclose(ours, stock, rtol=1e-6)
-            elif stock.kind == "OutOfRangeError":
+                continue
+            assert ours.operation == stock.operation
+            if stock.kind == "OutOfRangeError":
                 assert "no elements left" in ours.text
             elif where == "lookup" and config.graph_options.optimizer_options.do_group_embedding:
                 assert "id -5 in row 1" in ours.text and "'users'" in ours.text
