@@ -40,15 +40,15 @@ def with_users_node(error: tf.errors.OpError, graph: Any, reach: StageReach) -> 
 
 def _users_node(error: tf.errors.OpError, node: str, graph: Any, reach: StageReach) -> str:
     name_map = name_map_of(graph)
-    replaced = {
-        _node_of(tensor) for tensor, by in name_map.substitutes.items() if _node_of(by) == node
-    }
-    if len(replaced) == 1:
-        node = replaced.pop()
     lookups = name_map.part(LookupNodes)
-    if lookups is not None and node in lookups.gathers:
-        number, gathers = _LOOKUP.search(str(error.message)), lookups.gathers[node]
-        return gathers[int(number.group(1))] if number else node
+    gathers = {} if lookups is None else lookups.gathers
+    if node not in gathers:
+        substitutes = name_map.substitutes.items()
+        replaced = {_node_of(tensor) for tensor, by in substitutes if _node_of(by) == node}
+        node = replaced.pop() if len(replaced) == 1 else node
+    if node in gathers:
+        number = _LOOKUP.search(str(error.message))
+        return gathers[node][int(number.group(1))] if number else node
     try:
         operation = graph.get_operation_by_name(node)
     except (KeyError, ValueError):
