@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, NoReturn
+
 from graph_opt.compat import tf
 from graph_opt.ops.all_to_all import differentiate_all_to_all
 from graph_opt.ops.dynamic_table import differentiate_lookup
@@ -73,8 +75,30 @@ _NOT_DIFFERENTIABLE = (
     "GraphOptLoaded",
     "GraphOptLibrary",
 )
+# Passes write these, to get rows from servers or read them again, once the gradients are there.
+_OF_REWRITTEN_GRAPHS = (
+    "GroupEmbeddingRefresh",
+    "ResourceGroupEmbeddingRefresh",
+    "GroupEmbeddingRefreshPacked",
+    "GroupEmbeddingGather",
+    "ResourceGroupEmbeddingGather",
+    "GroupEmbeddingCombine",
+    "ExchangeRefresh",
+)
+_ADDED_LATE = (
+    "no gradient is defined for operation '{}' (op type: {}): graph_opt had already moved the "
+    "graph's lookups when this training was added; build all training (tf.gradients, minimize) "
+    "before the session's first run"
+)
+
+
+def _refuse(operation: Any, *gradients: Any) -> NoReturn:
+    raise LookupError(_ADDED_LATE.format(operation.name, operation.type))
+
 
 for _op_type, _differentiate in _DIFFERENTIABLE.items():
     tf.RegisterGradient(_op_type)(_differentiate)
 for _op_type in _NOT_DIFFERENTIABLE:
     tf.no_gradient(_op_type)
+for _op_type in _OF_REWRITTEN_GRAPHS:
+    tf.RegisterGradient(_op_type)(_refuse)

@@ -33,6 +33,7 @@ class StageReach:
         self._buffers: Dict[_Buffer, str] = {}
         self._iterators: Dict[str, Set[str]] = {}
         self._prefetch_sources: Dict[str, str] = {}
+        self._sources: Dict[str, Set[str]] = {}
         self._pipelines = PipelineReach(graph, ())
 
     def takes(self, reached: Set[Any]) -> Dict[str, Any]:
@@ -135,6 +136,16 @@ class StageReach:
                 return name, self._prefetch_sources[name]
         return "", ""
 
+    def input_of(self, take: Any) -> str:
+        """The node that reads the batches that a take gets; '' if there is not exactly one.
+
+        Args:
+          take: A take from a stage.
+        """
+        stages = self._stages_of([take])
+        sources = set().union(*(self._sources[name] for name in stages))
+        return sources.pop() if len(sources) == 1 else ""
+
     def refuse_direct_reads(self, reached: Set[Any]) -> None:
         """Refuses a step of main that takes a batch from the threads of a stage.
 
@@ -186,6 +197,7 @@ class StageReach:
                 for operation in behind
                 if operation.type in _ITERATOR_OPS
             }
+            self._sources[stage.name] = {one.name for one in behind if one.type in BATCH_SOURCES}
             if stage.name in before_lookups:
                 self._note_sources(behind, stage.name)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
+from graph_opt.compat import tf
 from graph_opt.compat.sessions import Elements, Given, share_session
 from graph_opt.config import to_stock
 from graph_opt.config.messages import SessionConfig
@@ -13,6 +14,7 @@ from graph_opt.passes.name_map import NameMap
 from graph_opt.report_page.graph_report import GraphReport
 from graph_opt.session import graph_use
 from graph_opt.session.chosen_stages import ChosenStages
+from graph_opt.session.failed_nodes import with_users_node
 from graph_opt.session.features.listed import SessionHooks
 from graph_opt.session.fetch_map import FetchMap
 from graph_opt.session.graph_page import graph_report
@@ -174,6 +176,14 @@ class StagedSteps(RecordedSession):
                 hooks.after_step(self._step_of(*given, is_partial=is_partial), error)
         if error is not None:
             self._threads.note_failed_step(self, error)
+
+    def error_raised(self, error: tf.errors.OpError) -> tf.errors.OpError:
+        """The error at a node of the user's graph, if it was raised at one of ours."""
+        raised = super().error_raised(error)
+        if self._reach is None:
+            return raised
+        message = with_users_node(raised, self._graph_of_session(), self._reach)
+        return type(raised)(None, None, message)
 
     def step_options(self, options: Any) -> Any:
         """What the script gives, and what DeepRec's options make of it."""

@@ -62,12 +62,44 @@ def test_every_error_comes_once_and_in_its_place(where: str, threads: int) -> No
         for ours, stock in zip(found[0], expected[0]):
             if not isinstance(stock, Failure):
                 assert np.isclose(ours, stock, rtol=1e-6)
-            elif stock.kind == "OutOfRangeError":
+                continue
+            assert ours.operation == stock.operation
+            if stock.kind == "OutOfRangeError":
                 assert "no elements left" in ours.text
             elif where == "lookup" and config.graph_options.optimizer_options.do_group_embedding:
                 assert "id -5 in row 1" in ours.text and "'users'" in ours.text
             else:
                 assert ours == stock
+
+
+@pytest.mark.parametrize("use_resource", [False, True])
+def test_a_bad_id_is_an_error_of_its_lookup(use_resource: bool) -> None:
+    def failed(open_session: Callable[..., Any], config: Any, bad: str) -> str:
+        with tf.Graph().as_default():
+            ids = {name: tf.placeholder(tf.int64, [None], name=name) for name in ("one", "other")}
+            one, other = (
+                tf.get_variable("of_" + name, [5, 4], use_resource=use_resource) for name in ids
+            )
+            positions = tf.constant([[0, 0], [1, 0]], tf.int64)
+            bags = tf.SparseTensor(positions, ids["other"], [2, 1])
+            results = [
+                tf.nn.embedding_lookup(one, ids["one"]),
+                tf.nn.safe_embedding_lookup_sparse(other, bags, combiner="sum"),
+            ]
+            loss = tf.add_n([tf.nn.l2_loss(result) for result in results])
+            train_op = tf.train.GradientDescentOptimizer(0.1).minimize(loss)
+            feeds = {each: [1, 7 if name == bad else 2] for name, each in ids.items()}
+            with open_session(config=config) as session:
+                session.run(tf.global_variables_initializer())
+                step = outcome_of_step(lambda: session.run(train_op, feeds))
+            assert step.kind == "InvalidArgumentError"
+            return str(step.operation)
+
+    config = graph_opt.ConfigProto()
+    config.graph_options.optimizer_options.do_group_embedding = True
+    for bad in ("one", "other"):
+        ours = failed(graph_opt.Session, config, bad)
+        assert ours == failed(tf.Session, None, bad) != ""
 
 
 def test_when_every_batch_is_bad_no_thread_runs_ahead_of_the_buffer() -> None:

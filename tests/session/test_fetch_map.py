@@ -15,6 +15,7 @@ from tests.session.small_model import (
     WIDTH,
     SmallModel,
     async_config,
+    initialize,
     input_data,
     report_on,
     row_batches,
@@ -193,6 +194,17 @@ def test_training_that_is_added_later_is_told_to_miss_tables_of_rows_that_run_ah
         session.run(late)
     told = capfd.readouterr().err
     assert told.count("tf.gradients gives None for the tables of these lookups") == 1
+
+
+def test_gradients_through_rows_that_are_read_again_are_refused(model: SmallModel) -> None:
+    config = async_config()
+    options = config.graph_options.optimizer_options
+    options.do_group_embedding, options.async_embedding_options.exact = True, True
+    with graph_opt.Session(config=config) as session:
+        initialize(session, model)
+        session.run(model.train_op)
+        with pytest.raises(LookupError, match="build all training"):
+            tf.train.GradientDescentOptimizer(0.1).minimize(model.loss)
 
 
 def test_a_stock_session_is_stopped_from_stealing_batches(model: SmallModel) -> None:

@@ -38,7 +38,7 @@ from graph_opt.passes.fusion.deferred import DeferredVariables
 from graph_opt.passes.fusion.dense_readers import dense_readers
 from graph_opt.passes.fusion.group_nodes import FUSED, Columns
 from graph_opt.passes.fusion.groups import LookupGroup
-from graph_opt.passes.fusion.outcome import fused_lookups
+from graph_opt.passes.fusion.outcome import LookupNodes, fused_lookups
 from graph_opt.passes.fusion.plan import FusionPlan, FusionPlanner, LeftOut
 from graph_opt.passes.fusion.row_gradients import write_rows_of_gradient
 from graph_opt.passes.fusion.sent_gradients import SentGradient
@@ -104,6 +104,7 @@ def fuse_group_embedding(state: PassState, options: SessionOptions) -> PassState
             fused.name_map.with_dead(dead),
             substitutes={**fused.name_map.substitutes, **fusion.substitutes},
         )
+        name_map = name_map.with_part(LookupNodes(fusion.gathers))
         if fusion.deferred is not None:
             name_map = name_map.with_part(fusion.deferred)
         fused = dataclasses.replace(fused.without(dead), name_map=name_map)
@@ -131,6 +132,7 @@ class _Fusion:
         self._outputs: Dict[str, str] = {}
         self.catch_up = CatchUp(view, self._nodes, self._edits, {})
         self.deferred: Optional[DeferredVariables] = None
+        self.gathers: Dict[str, Tuple[str, ...]] = {}
         self.replaced: Set[str] = set()
         self.merged: List[MergedOp] = []
         self.summed_before_sending = 0
@@ -167,6 +169,7 @@ class _Fusion:
         lookup = group.kind.write_lookup(self._nodes, group.members, columns)
         group.kind.write_catch_up(self._nodes, group.members, lookup)
         node, pooled = lookup.name, lookup.outputs("pooled")
+        self.gathers[node] = tuple(m.candidate.lookup.gathers[0] for m in group.members)
         output = group.members[0].candidate.lookup.output
         writer = self._nodes.writer("result", self._view.device(output.node))
         if concatenation is not None:
