@@ -5,6 +5,7 @@ What a worker does:
     step, step, step ... ──> closed error: this worker ends; the last one closes the buffer
        │        ├─ ignored error: batch skipped, next step
        │        └─ any other error: put into the buffer in place of the batch, next step
+       │           (errors before the script's initializers: see `Uninitialized`)
        └─ the buffer or the session is lost: all stages downstream are told, and their workers end
 """
 
@@ -15,13 +16,13 @@ import time
 from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
 
 from graph_opt.compat import callables, tf
-from graph_opt.ops.tensor_buffer import NO_PLACE
+from graph_opt.ops.tensor_buffer import NO_PLACE, decode_metrics
 from graph_opt.runtime import python_spec
 from graph_opt.runtime.adaptive_step import AdaptiveStep
 from graph_opt.runtime.aside import Aside
 from graph_opt.runtime.error_text import as_in_graph
 from graph_opt.runtime.lock_step import lock_step_of
-from graph_opt.runtime.outcome import CLOSED, IGNORED, Status, outcome_of, status_of
+from graph_opt.runtime.outcome import CLOSED, FAILED, IGNORED, Status, outcome_of, status_of
 from graph_opt.runtime.payoff import MeasuredStep
 from graph_opt.runtime.stage_control import BufferControl, LastPlace, StageSteps, Step
 from graph_opt.runtime.stage_exchange import StageExchange, as_error, sent_status
@@ -30,6 +31,7 @@ from graph_opt.runtime.stage_worker import StageWorker, Yielding
 from graph_opt.runtime.stages import Put, Stage
 from graph_opt.runtime.trace import StepRecord, StepTrace, Wait
 from graph_opt.runtime.trace_waits import run_traced
+from graph_opt.runtime.uninitialized import Uninitialized
 
 TOO_MANY_IGNORED = "too many ignored"
 # A stage that skips every batch would spin forever without a word, so its last error is raised.
@@ -91,6 +93,9 @@ class WorkerPool:
         self._ending = False
         self._ended_by = ""
         self._lock_step = lock_step_of(session) if stage.spec.is_prefetch else None
+        self.uninitialized: Optional[Uninitialized] = None
+        if stage.exchange is None and stage.pipeline is None:  # Their steps go in turns.
+            self.uninitialized = Uninitialized(self._has_pending_take, self._is_ending)
 
     @property
     def threads(self) -> List[threading.Thread]:
@@ -188,6 +193,15 @@ class WorkerPool:
     def _is_awaited(self) -> bool:
         return self._holds_batch is not None and not self._holds_batch()
 
+    def _has_pending_take(self) -> bool:
+        try:
+            return decode_metrics(self._control.metrics(self.stage))["pending_takes"] > 0
+        except (tf.errors.OpError, RuntimeError):  # The session is ending, as the next step finds.
+            return True
+
+    def _is_ending(self) -> bool:
+        return self.stopping or self._ending
+
     def _measured(self, step: Step) -> Step:
         stages = 1 + len(self.stage.spec.upstream)
         empty_step = lambda: self._control.empty_step(self.stage)  # noqa: E731
@@ -205,6 +219,7 @@ class WorkerPool:
         ignored_in_a_row = 0
         while not self.stopping:
             yield
+            self._wait_for_initializers(index)
             if self._is_too_many(index) or not self._may_begin():
                 return
             start = self._begun_at[index] = clock()
@@ -222,7 +237,7 @@ class WorkerPool:
                     self._ending, self._ended_by = True, _END_OF_INPUT
                     self._put_status(last.place, None)
                     return
-                outcome = self._outcome_of(error, ignored_in_a_row)
+                outcome = self._outcome_of(error, ignored_in_a_row, index)
                 if not self._goes_on_after(error, outcome, last.place):
                     self._ending = True
                     return
@@ -241,13 +256,17 @@ class WorkerPool:
             if self._begun is not None:
                 self._have_begun()
 
+    def _wait_for_initializers(self, index: int) -> None:
+        if self.uninitialized is not None:
+            self.uninitialized.may_begin(index)
+
     def _may_begin(self) -> bool:
         """Waits until main asks for the batch, if it goes in lock-step; False when stopping."""
         lock_step = self._lock_step
         if lock_step is None:
             return True
         # The end of the input, which another worker has met, is known once all have ended.
-        return lock_step.wait(self.stage.name, lambda: self.stopping or self._ending)
+        return lock_step.wait(self.stage.name, self._is_ending)
 
     def _is_too_many(self, index: int) -> bool:
         if index < self._wanted:
@@ -263,10 +282,12 @@ class WorkerPool:
         if begun is not None:
             begun()
 
-    def _outcome_of(self, error: BaseException, ignored_in_a_row: int) -> str:
+    def _outcome_of(self, error: BaseException, ignored_in_a_row: int, index: int) -> str:
         outcome = outcome_of(error, self.stage.spec, self._python_side)
         if outcome == IGNORED and ignored_in_a_row >= IGNORED_IN_A_ROW_LIMIT:
             return TOO_MANY_IGNORED
+        if outcome == FAILED and self.uninitialized is not None:
+            return IGNORED if self.uninitialized.is_dropped(index, error) else FAILED
         return outcome
 
     def _agreed_on(self, error: BaseException, place: int) -> Optional[BaseException]:

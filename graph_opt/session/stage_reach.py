@@ -101,7 +101,7 @@ class StageReach:
         return frozenset(self._buffers[buffer] for buffer in buffers if buffer in self._buffers)
 
     def reset_by(self, reached: Set[Any]) -> FrozenSet[str]:
-        """Names of the stages whose input a step reinitializes or restores, and of all in their chains.
+        """Names of stages whose input a step reinitializes or restores, and of all in their chains.
 
         Args:
           reached: `operations_behind` the step.

@@ -175,7 +175,9 @@ class StagedSteps(RecordedSession):
             if hooks.matter:
                 hooks.after_step(self._step_of(*given, is_partial=is_partial), error)
         if error is not None:
-            self._threads.note_failed_step(self, error)
+            self._threads.note_failed_step(
+                self, error, lambda: self._step_of(*given, is_partial=is_partial).takes_from
+            )
 
     def step_options(self, options: Any) -> Any:
         """What the script gives, and what DeepRec's options make of it."""
