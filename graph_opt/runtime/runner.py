@@ -196,7 +196,7 @@ class StageRunner:
         """
         for name in names:
             pool = self._pools.get(name)
-            if pool is not None and pool.uninitialized is not None:
+            if pool is not None:
                 pool.uninitialized.note_failed_step()
 
     def forget_failure(self, message: str) -> None:

@@ -12,6 +12,9 @@ import time
 from typing import Callable, Dict, Optional
 
 from graph_opt.compat import tf
+from graph_opt.ops.tensor_buffer import decode_metrics
+from graph_opt.runtime.stage_control import BufferControl
+from graph_opt.runtime.stages import Stage
 
 _POLL_SECONDS = 0.01
 
@@ -19,13 +22,17 @@ _POLL_SECONDS = 0.01
 class Uninitialized:
     """The batches of one stage that failed so.
 
+    Stages whose steps go in turns (exchanges, gradients) go on as after any error.
+
     Args:
-      is_awaited: Whether a step waits for the next batch.
+      stage: The stage.
+      control: Of its session's buffers.
       is_over: Whether the stage ends.
     """
 
-    def __init__(self, is_awaited: Callable[[], bool], is_over: Callable[[], bool]) -> None:
-        self._is_awaited = is_awaited
+    def __init__(self, stage: Stage, control: BufferControl, is_over: Callable[[], bool]) -> None:
+        self._stage = stage
+        self._control = control
         self._is_over = is_over
         self._lock = threading.Lock()
         self._was_found = False
@@ -62,7 +69,8 @@ class Uninitialized:
           worker: Whose batch failed; it puts the error if this returns False.
           error: Why it did.
         """
-        if getattr(error, "error_code", None) != tf.errors.FAILED_PRECONDITION:
+        in_turns = self._stage.exchange is not None or self._stage.pipeline is not None
+        if in_turns or getattr(error, "error_code", None) != tf.errors.FAILED_PRECONDITION:
             return False
         was_awaited = False
         while not self._is_over():
@@ -79,3 +87,9 @@ class Uninitialized:
             was_awaited = is_awaited
             time.sleep(_POLL_SECONDS)
         return False
+
+    def _is_awaited(self) -> bool:
+        try:
+            return decode_metrics(self._control.metrics(self._stage))["pending_takes"] > 0
+        except (tf.errors.OpError, RuntimeError):  # The session is ending, as the next step finds.
+            return True

@@ -5,7 +5,6 @@ What a worker does:
     step, step, step ... ──> closed error: this worker ends; the last one closes the buffer
        │        ├─ ignored error: batch skipped, next step
        │        └─ any other error: put into the buffer in place of the batch, next step
-       │           (errors before the script's initializers: see `Uninitialized`)
        └─ the buffer or the session is lost: all stages downstream are told, and their workers end
 """
 
@@ -16,11 +15,11 @@ import time
 from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
 
 from graph_opt.compat import callables, tf
-from graph_opt.ops.tensor_buffer import NO_PLACE, decode_metrics
+from graph_opt.ops.tensor_buffer import NO_PLACE
 from graph_opt.runtime import python_spec
 from graph_opt.runtime.adaptive_step import AdaptiveStep
 from graph_opt.runtime.aside import Aside
-from graph_opt.runtime.error_text import as_in_graph
+from graph_opt.runtime.error_text import as_in_graph, too_many_ignored
 from graph_opt.runtime.lock_step import lock_step_of
 from graph_opt.runtime.outcome import CLOSED, FAILED, IGNORED, Status, outcome_of, status_of
 from graph_opt.runtime.payoff import MeasuredStep
@@ -93,9 +92,7 @@ class WorkerPool:
         self._ending = False
         self._ended_by = ""
         self._lock_step = lock_step_of(session) if stage.spec.is_prefetch else None
-        self.uninitialized: Optional[Uninitialized] = None
-        if stage.exchange is None and stage.pipeline is None:  # Their steps go in turns.
-            self.uninitialized = Uninitialized(self._has_pending_take, self._is_ending)
+        self.uninitialized = Uninitialized(stage, control, lambda: self.stopping or self._ending)
 
     @property
     def threads(self) -> List[threading.Thread]:
@@ -193,15 +190,6 @@ class WorkerPool:
     def _is_awaited(self) -> bool:
         return self._holds_batch is not None and not self._holds_batch()
 
-    def _has_pending_take(self) -> bool:
-        try:
-            return decode_metrics(self._control.metrics(self.stage))["pending_takes"] > 0
-        except (tf.errors.OpError, RuntimeError):  # The session is ending, as the next step finds.
-            return True
-
-    def _is_ending(self) -> bool:
-        return self.stopping or self._ending
-
     def _measured(self, step: Step) -> Step:
         stages = 1 + len(self.stage.spec.upstream)
         empty_step = lambda: self._control.empty_step(self.stage)  # noqa: E731
@@ -219,7 +207,7 @@ class WorkerPool:
         ignored_in_a_row = 0
         while not self.stopping:
             yield
-            self._wait_for_initializers(index)
+            self.uninitialized.may_begin(index)
             if self._is_too_many(index) or not self._may_begin():
                 return
             start = self._begun_at[index] = clock()
@@ -256,17 +244,13 @@ class WorkerPool:
             if self._begun is not None:
                 self._have_begun()
 
-    def _wait_for_initializers(self, index: int) -> None:
-        if self.uninitialized is not None:
-            self.uninitialized.may_begin(index)
-
     def _may_begin(self) -> bool:
         """Waits until main asks for the batch, if it goes in lock-step; False when stopping."""
         lock_step = self._lock_step
         if lock_step is None:
             return True
         # The end of the input, which another worker has met, is known once all have ended.
-        return lock_step.wait(self.stage.name, self._is_ending)
+        return lock_step.wait(self.stage.name, lambda: self.stopping or self._ending)
 
     def _is_too_many(self, index: int) -> bool:
         if index < self._wanted:
@@ -286,8 +270,8 @@ class WorkerPool:
         outcome = outcome_of(error, self.stage.spec, self._python_side)
         if outcome == IGNORED and ignored_in_a_row >= IGNORED_IN_A_ROW_LIMIT:
             return TOO_MANY_IGNORED
-        if outcome == FAILED and self.uninitialized is not None:
-            return IGNORED if self.uninitialized.is_dropped(index, error) else FAILED
+        if outcome == FAILED and self.uninitialized.is_dropped(index, error):
+            return IGNORED
         return outcome
 
     def _agreed_on(self, error: BaseException, place: int) -> Optional[BaseException]:
@@ -320,7 +304,8 @@ class WorkerPool:
             status = status._replace(message=_OF_UPDATE + status.message)
             self._note_progress(status)
         if outcome == TOO_MANY_IGNORED:
-            status = _too_many_ignored(self.stage, status)
+            told = too_many_ignored(self.stage.name, IGNORED_IN_A_ROW_LIMIT, status.message)
+            status = status._replace(message=told)
         broken = self._exchange is not None and self._exchange.broken
         if broken or not isinstance(error, Exception):
             self._report(status)
@@ -412,10 +397,3 @@ class WorkerPool:
             self._control.close(self.stage)
         except tf.errors.OpError as error:
             tf.logging.info("graph_opt: stage '%s' was not closed: %s", self.stage.name, error)
-
-
-def _too_many_ignored(stage: Stage, last: Status) -> Status:
-    message = "stage '{}' ignored {} batches in a row, the last because of: {}".format(
-        stage.name, IGNORED_IN_A_ROW_LIMIT, last.message
-    )
-    return Status(last.code, message)
