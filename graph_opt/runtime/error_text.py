@@ -34,6 +34,13 @@ def as_in_graph(message: str, graph: Any) -> str:
     return message
 
 
+def too_many_ignored(stage: str, count: int, last: str) -> str:
+    """What a stage says that has ignored so many batches, the last because of this."""
+    return "stage '{}' ignored {} batches in a row, the last because of: {}".format(
+        stage, count, last
+    )
+
+
 def _with_originals(message: str, scope: str, graph: Any) -> str:
     def original(match: Any) -> str:
         return str(match.group(1) if _has_operation(graph, match.group(1)) else match.group(0))

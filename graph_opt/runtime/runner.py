@@ -23,7 +23,7 @@ import atexit
 import threading
 import time
 import weakref
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, Iterable, List, Optional, Sequence
 
 from graph_opt.compat import tf
 from graph_opt.compat.callables import is_closed, is_direct_session, raw_session
@@ -187,6 +187,17 @@ class StageRunner:
     def leave_gradients(self) -> None:
         """Has `stop` not wait until gradients are applied, since their servers are lost."""
         self._leaves_gradients = True
+
+    def note_uninitialized(self, names: Iterable[str]) -> None:
+        """Notes that a step has failed since something was not initialized.
+
+        Args:
+          names: The stages that the step takes from.
+        """
+        for name in names:
+            pool = self._pools.get(name)
+            if pool is not None:
+                pool.uninitialized.note_failed_step()
 
     def forget_failure(self, message: str) -> None:
         """Notes that a step has raised an error with this message, maybe that of an update."""

@@ -19,9 +19,9 @@ from graph_opt.ops.tensor_buffer import NO_PLACE
 from graph_opt.runtime import python_spec
 from graph_opt.runtime.adaptive_step import AdaptiveStep
 from graph_opt.runtime.aside import Aside
-from graph_opt.runtime.error_text import as_in_graph
+from graph_opt.runtime.error_text import as_in_graph, too_many_ignored
 from graph_opt.runtime.lock_step import lock_step_of
-from graph_opt.runtime.outcome import CLOSED, IGNORED, Status, outcome_of, status_of
+from graph_opt.runtime.outcome import CLOSED, FAILED, IGNORED, Status, outcome_of, status_of
 from graph_opt.runtime.payoff import MeasuredStep
 from graph_opt.runtime.stage_control import BufferControl, LastPlace, StageSteps, Step
 from graph_opt.runtime.stage_exchange import StageExchange, as_error, sent_status
@@ -30,6 +30,7 @@ from graph_opt.runtime.stage_worker import StageWorker, Yielding
 from graph_opt.runtime.stages import Put, Stage
 from graph_opt.runtime.trace import StepRecord, StepTrace, Wait
 from graph_opt.runtime.trace_waits import run_traced
+from graph_opt.runtime.uninitialized import Uninitialized
 
 TOO_MANY_IGNORED = "too many ignored"
 # A stage that skips every batch would spin forever without a word, so its last error is raised.
@@ -91,6 +92,7 @@ class WorkerPool:
         self._ending = False
         self._ended_by = ""
         self._lock_step = lock_step_of(session) if stage.spec.is_prefetch else None
+        self.uninitialized = Uninitialized(stage, control, lambda: self.stopping or self._ending)
 
     @property
     def threads(self) -> List[threading.Thread]:
@@ -205,6 +207,7 @@ class WorkerPool:
         ignored_in_a_row = 0
         while not self.stopping:
             yield
+            self.uninitialized.may_begin(index)
             if self._is_too_many(index) or not self._may_begin():
                 return
             start = self._begun_at[index] = clock()
@@ -222,7 +225,7 @@ class WorkerPool:
                     self._ending, self._ended_by = True, _END_OF_INPUT
                     self._put_status(last.place, None)
                     return
-                outcome = self._outcome_of(error, ignored_in_a_row)
+                outcome = self._outcome_of(error, ignored_in_a_row, index)
                 if not self._goes_on_after(error, outcome, last.place):
                     self._ending = True
                     return
@@ -263,10 +266,12 @@ class WorkerPool:
         if begun is not None:
             begun()
 
-    def _outcome_of(self, error: BaseException, ignored_in_a_row: int) -> str:
+    def _outcome_of(self, error: BaseException, ignored_in_a_row: int, index: int) -> str:
         outcome = outcome_of(error, self.stage.spec, self._python_side)
         if outcome == IGNORED and ignored_in_a_row >= IGNORED_IN_A_ROW_LIMIT:
             return TOO_MANY_IGNORED
+        if outcome == FAILED and self.uninitialized.is_dropped(index, error):
+            return IGNORED
         return outcome
 
     def _agreed_on(self, error: BaseException, place: int) -> Optional[BaseException]:
@@ -299,7 +304,8 @@ class WorkerPool:
             status = status._replace(message=_OF_UPDATE + status.message)
             self._note_progress(status)
         if outcome == TOO_MANY_IGNORED:
-            status = _too_many_ignored(self.stage, status)
+            told = too_many_ignored(self.stage.name, IGNORED_IN_A_ROW_LIMIT, status.message)
+            status = status._replace(message=told)
         broken = self._exchange is not None and self._exchange.broken
         if broken or not isinstance(error, Exception):
             self._report(status)
@@ -391,10 +397,3 @@ class WorkerPool:
             self._control.close(self.stage)
         except tf.errors.OpError as error:
             tf.logging.info("graph_opt: stage '%s' was not closed: %s", self.stage.name, error)
-
-
-def _too_many_ignored(stage: Stage, last: Status) -> Status:
-    message = "stage '{}' ignored {} batches in a row, the last because of: {}".format(
-        stage.name, IGNORED_IN_A_ROW_LIMIT, last.message
-    )
-    return Status(last.code, message)

@@ -1,4 +1,4 @@
-"""What a step depends on: the buffers it takes from and the iterators it initializes."""
+"""What a step depends on: the buffers it takes from and the iterators it initializes or saves."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from graph_opt.runtime.stages import Stage, stages_of
 from graph_opt.session.pipeline_use import PipelineReach, PipelineUse
 
 _ITERATOR_OPS = ("IteratorGetNext", "IteratorGetNextSync", "IteratorGetNextAsOptional")
-_INITIALIZER = "MakeIterator"
+# What moves an iterator to another batch: which input is the iterator.
+_MOVES = {"MakeIterator": 1, "DeserializeIterator": 0}
+_SAVES = "SerializeIterator"
 _Buffer = Tuple[bytes, bytes]
 
 
@@ -100,22 +102,38 @@ class StageReach:
         return frozenset(self._buffers[buffer] for buffer in buffers if buffer in self._buffers)
 
     def reset_by(self, reached: Set[Any]) -> FrozenSet[str]:
-        """Names of the stages whose input a step reinitializes, and of all stages chained to them.
+        """Names of stages whose input a step reinitializes or restores, and of all in their chains.
 
         Args:
           reached: `operations_behind` the step.
         """
-        initialized = {
-            operation.inputs[1].op.name for operation in reached if operation.type == _INITIALIZER
+        moved = {
+            operation.inputs[_MOVES[operation.type]].op.name
+            for operation in reached
+            if operation.type in _MOVES
         }
-        if not initialized:
+        if not moved:
             return frozenset()
         self._refresh()
         reset: Set[str] = set()
         for name, iterators in self._iterators.items():
-            if initialized & iterators:
+            if moved & iterators:
                 reset.update(stage.name for stage in self.chain(name))
         return frozenset(reset)
+
+    def saved_iterator(self, reached: Set[Any]) -> Tuple[str, str]:
+        """An iterator whose position a step saves, and the stage that reads it; '' for none.
+
+        Args:
+          reached: `operations_behind` the step.
+        """
+        saved = {operation.inputs[0].op.name for operation in reached if operation.type == _SAVES}
+        if saved:
+            self._refresh()
+        for stage, iterators in self._iterators.items():
+            for iterator in sorted(saved & iterators):
+                return iterator, stage
+        return "", ""
 
     def pipelines(self, reached: Set[Any]) -> PipelineUse:
         """What a step means to the stages that apply gradients.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Any, FrozenSet, Iterable, List, Optional, Sequence
+from typing import Any, Callable, FrozenSet, Iterable, List, Optional, Sequence
 
 from graph_opt.compat import tf
 from graph_opt.compat.sessions import share_session
@@ -165,9 +165,19 @@ class StageThreads:
                 self._steps_failed = True
                 raise
 
-    def note_failed_step(self, session: Any, error: BaseException) -> None:
-        """Notes that a step failed, which may have taken weights and put no gradients."""
+    def note_failed_step(
+        self, session: Any, error: BaseException, takes_from: Callable[[], FrozenSet[str]]
+    ) -> None:
+        """Notes that a step failed, which may have taken weights and put no gradients.
+
+        Args:
+          session: The session that owns the threads.
+          error: The step's.
+          takes_from: Names the stages that it takes from.
+        """
         for runner in self._runners_of(session):
+            if isinstance(error, tf.errors.FailedPreconditionError):
+                runner.note_uninitialized(takes_from())
             if any(stage.pipeline is not None for stage in runner.stages):
                 runner.forget_failure(str(error))
                 self._steps_failed = True

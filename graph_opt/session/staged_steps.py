@@ -25,6 +25,7 @@ from graph_opt.session.late_nodes import has_no_late_nodes, rewrite_late_nodes
 from graph_opt.session.late_training import LateTraining
 from graph_opt.session.optimization import is_training_step, optimize_before_first_run
 from graph_opt.session.partial_steps import fetch_map_of
+from graph_opt.session.saved_input import SavedInput
 from graph_opt.session.shadow_steps import ShadowSteps, shadow_steps
 from graph_opt.session.stage_reach import StageReach
 from graph_opt.session.stage_threads import StageThreads
@@ -68,6 +69,7 @@ class StagedSteps(RecordedSession):
         self._hooks = SessionHooks(self)
         self._untrained: Optional[UntrainedGraph] = None
         self._late_training: Optional[LateTraining] = None
+        self._saved_input = SavedInput()
         self._shadow: Optional[ShadowSteps] = None
         self._input = InputWatch(self)
         self.watch_servers(config, self._threads.give_up)
@@ -175,7 +177,9 @@ class StagedSteps(RecordedSession):
             if hooks.matter:
                 hooks.after_step(self._step_of(*given, is_partial=is_partial), error)
         if error is not None:
-            self._threads.note_failed_step(self, error)
+            self._threads.note_failed_step(
+                self, error, lambda: self._step_of(*given, is_partial=is_partial).takes_from
+            )
 
     def error_raised(self, error: tf.errors.OpError) -> tf.errors.OpError:
         """The error at a node of the user's graph, if it was raised at one of ours."""
@@ -264,6 +268,7 @@ class StagedSteps(RecordedSession):
         fetched, run, fed, reached = self._fetch_map.resolved(fetches, targets, feeds, is_partial)
         self._untrained.before_step(self, reached)
         self._late_training.before_step(self._graph_of_session(), fetches, targets)
+        self._saved_input.before_step(self._reach, reached)
         fills = self._reach.filled_by(reached)
         if not fills and not self._name_map.is_stopped:
             self._reach.refuse_direct_reads(reached)

@@ -13,6 +13,7 @@ from graph_opt.compat import tf
 from tests.quick_cases import slow_but
 from tests.session.small_model import (
     async_config,
+    dataset,
     initialize,
     model_on,
     row_batches,
@@ -100,6 +101,32 @@ def test_an_initializer_of_another_input_does_not_affect_the_batches() -> None:
             session.run(other.initializer)
             rows.append(session.run([model.features["row"], other_next])[0])
     assert [list(row) for row in rows] == row_batches()
+
+
+@pytest.mark.parametrize("has_table", [True, False])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_step_before_the_initializers_fails_and_the_next_one_after_them_does_not(
+    threads: int, has_table: bool
+) -> None:
+    iterator = tf.data.make_one_shot_iterator(dataset())
+    features = iterator.get_next()
+    if has_table:
+        keys = tf.range(11, dtype=tf.int64)
+        table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(keys, keys), 0)
+        features = dict(features, user=table.lookup(features["user"]))
+    model = model_on(features, 0.1, iterator)
+    with graph_opt.Session(config=async_config(threads, capacity=3)) as session:
+        if has_table:
+            session.run(tf.global_variables_initializer())
+        for _ in range(2):
+            with pytest.raises(tf.errors.FailedPreconditionError):
+                session.run(model.train_op)
+        session.run([tf.global_variables_initializer(), tf.tables_initializer()])
+        rows = run_to_end(session, model.features["row"])
+    last = row_batches()[-len(rows) :]
+    assert [list(row) for row in rows] == last
+    if threads == 1:
+        assert len(last) >= len(row_batches()) - 2
 
 
 def test_an_error_of_the_input_reaches_the_step_with_type_and_message() -> None:
