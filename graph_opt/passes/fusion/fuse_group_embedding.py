@@ -104,7 +104,8 @@ def fuse_group_embedding(state: PassState, options: SessionOptions) -> PassState
             fused.name_map.with_dead(dead),
             substitutes={**fused.name_map.substitutes, **fusion.substitutes},
         )
-        name_map = name_map.with_part(LookupNodes(fusion.gathers))
+        if fusion.gathers:
+            name_map = name_map.with_part(LookupNodes(fusion.gathers))
         if fusion.deferred is not None:
             name_map = name_map.with_part(fusion.deferred)
         fused = dataclasses.replace(fused.without(dead), name_map=name_map)
