@@ -12,8 +12,8 @@ from graph_opt.compat import tf
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.rules.gradients.allgather import is_one_number
 from graph_opt.rules.gradients.gather import Slices
+from graph_opt.rules.op_names import EXCHANGE_SUMS
 
-_SUMS = "ExchangeGatherGrad"
 _FLOAT32 = tf.float32.as_datatype_enum
 
 
@@ -62,7 +62,7 @@ def table_gradient(view: GraphView, slices: Slices) -> Optional[TableGradient]:
     if view.op(indices.node) == "Cast":
         indices = view.through_identity(view.inputs(indices.node)[0])
     node = values.node
-    if view.op(node) != _SUMS:
+    if view.op(node) != EXCHANGE_SUMS:
         return None
     attributes, by_key = view.nodes[node].attr, view.attribute(node, "by_key")
     if attributes["T"].type != _FLOAT32 or (by_key is not None and any(by_key.list.b)):

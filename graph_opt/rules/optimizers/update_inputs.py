@@ -21,7 +21,7 @@ from graph_opt.rules.match.pattern import (
     tensor,
 )
 from graph_opt.rules.match.structure import Structure
-from graph_opt.rules.op_names import PASS_VALUES_ON, VARIABLES
+from graph_opt.rules.op_names import EXCHANGE_SUMS, PASS_VALUES_ON, VARIABLES
 
 Hyperparameter = Union[TensorRef, float]  # a tensor, or the value of a constant
 
@@ -29,8 +29,6 @@ ANY_LENGTH = "_graph_opt_any_length"
 """On nodes of graph_opt that only hide how many slices there are."""
 _SCALAR_OPS = frozenset(["Add", "AddV2", "Sub", "Mul", "RealDiv", "Pow", "Sqrt", "Neg"])
 _UNIQUE = ("Unique", "UniqueV2")
-# Its gradients have each row once.
-_ROWS_ONCE = "ExchangeGatherGrad"
 _INTEGERS = (tf.int32.as_datatype_enum, tf.int64.as_datatype_enum)
 
 
@@ -135,7 +133,7 @@ def summed() -> Tuple[Pattern, Pattern]:
 
 
 def _come_once(match: Match, indices: TensorRef) -> bool:
-    return match.view.op(indices.node) == _ROWS_ONCE
+    return match.view.op(indices.node) == EXCHANGE_SUMS
 
 
 def _counts(unique: Op) -> Condition:
