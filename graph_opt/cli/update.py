@@ -18,8 +18,6 @@ def handle(options: argparse.Namespace) -> int:
       tf.errors.OpError: A path is wrong, or a file is damaged.
     """
     with Progress(options.input, {_COMPARING: 1.0}) as progress:
-        update = update_served(
-            options.input, options.checkpoints, options.output, progress.reached
-        )
+        update = update_served(options.input, options.checkpoints, options.output, progress.reached)
     print(update)
     return 0

@@ -6,6 +6,7 @@ python -m tools.soak --seconds 600 --seed 1
 from __future__ import annotations
 
 import argparse
+import functools
 import random
 import sys
 import tempfile
@@ -84,12 +85,15 @@ def _kill_for(cluster: TrainingCluster, choices: random.Random, seconds: float) 
             bar.update(min(time.monotonic() - start, seconds) - bar.n)
             return True
 
+        def is_after(moment: float) -> bool:
+            return moved_on() and time.monotonic() > moment
+
         while True:
             pause = choices.uniform(*_PAUSE_SECONDS)
             end = time.monotonic() + pause
             if end > start + seconds:
                 return recoveries
-            cluster.wait_for(lambda: moved_on() and time.monotonic() > end, 2 * pause, "paused")
+            cluster.wait_for(functools.partial(is_after, end), 2 * pause, "paused")
             task = choices.choice(_KILLED)
             cluster.kill(task)
             took = _wait_for_all(cluster, moved_on)

@@ -16,7 +16,7 @@ _MODES = {"stock": "TensorFlow alone", "async": "ahead", "both": "fused and ahea
 
 
 def rows(outcome: Outcome) -> List[str]:
-    """A row for each model and mode: the rate of one worker, and how many times that others reach."""
+    """A row for each model and mode: the rate of one worker, and what more reach over it."""
 
     def cells(workload: str, mode: str) -> List[str]:
         rate = _cell(outcome, "steps_per_s", "{:,.0f} steps/s", workload, mode, SIZES[0])
