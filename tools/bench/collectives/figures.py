@@ -64,6 +64,7 @@ _RATIOS: Sequence[Tuple[str, str, Sequence[str], Dict[Tuple[str, str], Goal]]] =
 )
 MESSAGES = Goal("<=", 3.0)
 SOK_TRAFFIC = Goal("<=", 1.0 / 3.0)
+_ALONE = Goal(">=", 0.95)
 _ZIPF_OF_GOAL = 1.2
 
 
@@ -87,7 +88,9 @@ def outcome_of(setting: Setting, found: Found) -> Outcome:
         found: what each of them found.
     """
     times = times_of(found)
-    records = [*_rates(setting, times, len(found)), *_traffic(setting, found)]
+    records = _rates(setting, times, len(found))
+    if len(found) > 1:
+        records += _traffic(setting, found)
     efficiency = _efficiency(times)
     if efficiency is not None:
         params = params_of(setting, len(found))
@@ -156,7 +159,8 @@ def _rates(setting: Setting, times: Times, ranks: int) -> List[Record]:
         records.append(from_runs("cpu_s_per_step", workload, mode, params, used, "s"))
         for figure, base, others, goals in _RATIOS:
             if mode in others and base in times.wall:
-                quotients, goal = ratios(times.wall[base], runs), goals.get((workload, mode))
+                quotients = ratios(times.wall[base], runs)
+                goal = goals.get((workload, mode)) if ranks > 1 else _ALONE
                 records.append(from_runs(figure, workload, mode, params, quotients, goal=goal))
     return records
 

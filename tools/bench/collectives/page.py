@@ -15,6 +15,7 @@ from tools.bench.collectives.modes import (
     SHARDED,
     THEIR_DE,
 )
+from tools.bench.collectives.settings import RANKS
 from tools.bench.pages import allowed_ratio, gain, head, row, words
 from tools.bench.ratio_chart import Bar, ratio_chart
 from tools.bench.records import Outcome, Record
@@ -33,6 +34,7 @@ _WORDS = {
     OURS_DE: "`DistributedEmbedding` of graph_opt",
     OURS_DE_FUSED: "the same, fused",
 }
+_ALONE = {SHARDED: "one rank alone, sharded tables", FUSED: "one rank alone, fused"}
 _ZIPFS = (None, ZIPF_EXPONENT)
 _MEGA = 1e6
 _MILLI = 1e3
@@ -40,7 +42,12 @@ _MILLI = 1e3
 
 def rows(outcome: Outcome) -> List[str]:
     """A row for each model and mode that was timed."""
-    lines = (_row(outcome, model, mode) for model in WORKLOADS for mode in _WORDS)
+    lines = (
+        _row(outcome, model, mode, how, ranks)
+        for model in WORKLOADS
+        for ranks, ways in ((RANKS, _WORDS), (1, _ALONE))
+        for mode, how in ways.items()
+    )
     return [line for line in lines if line]
 
 
@@ -64,17 +71,19 @@ def collectives_chart(outcome: Outcome) -> Any:
     )
 
 
-def _row(outcome: Outcome, model: str, mode: str) -> str:
-    rate, used = (_found(outcome, each, model, mode) for each in ("steps_per_s", "cpu_s_per_step"))
+def _row(outcome: Outcome, model: str, mode: str, how: str, ranks: int) -> str:
+    rate, used = (
+        _found(outcome, each, model, mode, ranks) for each in ("steps_per_s", "cpu_s_per_step")
+    )
     if rate is None or used is None:
         return ""
     return row(
         WORKLOADS[model],
-        _WORDS[mode],
+        how,
         words("{:.3g}", rate),
-        gain(*_gain(outcome, model, mode)) or "1",
+        gain(*_gain(outcome, model, mode, ranks)) or "1",
         "{:.0f} ms".format(used.value * _MILLI),
-        _sent(outcome, model, mode),
+        _sent(outcome, model, mode) if ranks > 1 else "nothing",
     )
 
 
@@ -89,12 +98,16 @@ def _sent(outcome: Outcome, model: str, mode: str) -> str:
     return ", ".join(one for one in said if one)
 
 
-def _gain(outcome: Outcome, model: str, mode: str) -> Tuple[Optional[Record], Optional[float]]:
-    ratio = _found(outcome, "ratio_to_horovod", model, mode)
-    rate, stock = (_found(outcome, "steps_per_s", model, each) for each in (mode, HOROVOD))
+def _gain(
+    outcome: Outcome, model: str, mode: str, ranks: int = RANKS
+) -> Tuple[Optional[Record], Optional[float]]:
+    ratio = _found(outcome, "ratio_to_horovod", model, mode, ranks)
+    rate, stock = (_found(outcome, "steps_per_s", model, each, ranks) for each in (mode, HOROVOD))
     return ratio, allowed_ratio(rate, stock)
 
 
-def _found(outcome: Outcome, figure: str, model: str, mode: str) -> Optional[Record]:
-    records = [outcome.find(figure, model, mode, zipf=zipf) for zipf in _ZIPFS]
+def _found(
+    outcome: Outcome, figure: str, model: str, mode: str, ranks: int = RANKS
+) -> Optional[Record]:
+    records = [outcome.find(figure, model, mode, zipf=zipf, ranks=ranks) for zipf in _ZIPFS]
     return records[0] or records[1]
