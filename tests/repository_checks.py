@@ -302,7 +302,7 @@ def _text_of(node: ast.expr, constants: Dict[str, str]) -> Optional[str]:
 
 
 def documented_imports(page: str) -> Dict[str, Set[str]]:
-    """Maps each room to what it may import, according to the table in docs/architecture.md.
+    """Maps each room to what it may import, according to the table in docs/architecture-rooms.md.
 
     Example:
       >>> documented_imports("| `graph_opt/cli/` | the command | passes, `ops.library` |")

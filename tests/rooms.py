@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Dict, FrozenSet
 
-# Which room may import which; docs/architecture.md shows this table. Every room may import `compat`
-# and itself; an entry with a dot allows a single module of a room.
+# Which room may import which; docs/architecture-rooms.md shows this table. Every room may import
+# `compat` and itself; an entry with a dot allows a single module of a room.
 MAY_IMPORT: Dict[str, FrozenSet[str]] = {
     "compat": frozenset(),
     "config": frozenset({"ops.stage_spec"}),

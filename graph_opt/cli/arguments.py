@@ -30,7 +30,7 @@ def parser() -> Program:
     """The parser; `command` of its result is the name of the chosen command."""
     program = Program(
         prog="graph-opt",
-        description="Runs embedding lookups of TensorFlow graphs ahead of the main graph.",
+        description="Fuses embedding lookups of TensorFlow graphs, and runs them ahead of the step.",
     )
     program.add_argument("--version", action=_Version, nargs=0, help=_Version.HELP)
     commands = program.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)

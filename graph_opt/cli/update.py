@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import argparse
 
+from graph_opt.cli.progress import Progress
 from graph_opt.serving.table_updates import update_served
+
+_COMPARING = "comparing tables"
 
 
 def handle(options: argparse.Namespace) -> int:
@@ -14,5 +17,9 @@ def handle(options: argparse.Namespace) -> int:
       tf.errors.FailedPreconditionError: Nothing differs from the export.
       tf.errors.OpError: A path is wrong, or a file is damaged.
     """
-    print(update_served(options.input, options.checkpoints, options.output))
+    with Progress(options.input, {_COMPARING: 1.0}) as progress:
+        update = update_served(
+            options.input, options.checkpoints, options.output, progress.reached
+        )
+    print(update)
     return 0

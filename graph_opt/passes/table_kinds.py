@@ -1,7 +1,7 @@
 """The kinds of tables: what each place of tables means for the passes that handle lookups.
 
 A kind of table that is added here is fused, caught up, and runs ahead with exact rows;
-docs/development.md tells what else it needs.
+docs/extending.md tells what else it needs.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ its own.
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence
 
 import numpy as np
 
@@ -86,7 +86,10 @@ class TableUpdate(NamedTuple):
 
 
 def update_served(
-    served: str, checkpoints: Sequence[str], output: Optional[str] = None
+    served: str,
+    checkpoints: Sequence[str],
+    output: Optional[str] = None,
+    watch: Callable[[int, int], None] = lambda done, of: None,
 ) -> TableUpdate:
     """Writes an update of the tables of an export, for servers that run and for later ones.
 
@@ -98,6 +101,7 @@ def update_served(
         increment, or increments of the checkpoint that was exported.
       output: Folder to write, which must not exist. By default, the next number in the folder
         `updates` of the export, and servers that start from then on start from it.
+      watch: Told after each table how many bytes have been compared, and of how many.
 
     Returns:
       What was written.
@@ -123,8 +127,10 @@ def update_served(
     refuse_existing(output)
     with tensorflow_errors(), written_whole(os.path.normpath(output)) as folder:
         update = _Update(served, [_checkpoint(path) for path in checkpoints], folder)
-        for path in exported.paths:
+        sizes = [os.path.getsize(path) for path in exported.paths]
+        for number, path in enumerate(exported.paths, 1):
             update.write(MappedTable(path))
+            watch(sum(sizes[:number]), sum(sizes))
         if not update.files:
             raise tf.errors.FailedPreconditionError(
                 None,

@@ -7,7 +7,7 @@ import shutil
 import struct
 import threading
 from pathlib import Path
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Tuple
 
 import google_crc32c
 import numpy as np
@@ -50,6 +50,16 @@ def test_a_whole_checkpoint_replaces_all_tables(tmp_path: Path) -> None:
         assert loaded.update("") == 3
         assert loaded.update(exported.folder) == 4  # What was exported.
         assert_predicts(loaded, exported, 0)
+
+
+def test_whoever_waits_is_told_how_far_an_update_is(tmp_path: Path) -> None:
+    exported = export(two_tables, tmp_path, fill(2.0))
+    told: List[Tuple[int, int]] = []
+    graph_opt.update_served(
+        str(exported.folder), exported.checkpoints, watch=lambda *done: told.append(done)
+    )
+    assert len(told) == 3 and told == sorted(told)
+    assert told[-1][0] == told[-1][1] > told[0][0] > 0
 
 
 def test_servers_that_start_later_start_from_the_last_update(tmp_path: Path) -> None:

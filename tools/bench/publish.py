@@ -33,7 +33,8 @@ PAGES = tuple(
     Path("docs") / (name + ".md")
     for name in (
         *("benchmarks", "benchmarks-servers", "benchmarks-ranks", "benchmarks-tables"),
-        *("benchmarks-deeprec", "benchmarks-serving", "scaling", "staleness"),
+        *("benchmarks-deeprec", "benchmarks-serving", "staleness"),
+        *("scaling", "scaling-servers", "scaling-cores"),
     )
 )
 CHOICE = Path("docs/choose-options.md")
@@ -161,9 +162,12 @@ _TABLES: Dict[
     ("deeprec", None): (deeprec_page.HEAD, deeprec_page.rows),
     ("collectives", None): (collectives_page.HEAD, collectives_page.rows),
     ("scaling", None): (scaling_page.HEAD, scaling_page.rows),
+    ("scaling", "time"): (scaling_page.HEAD, scaling_page.time_rows),
+    ("scaling", "uneven"): (scaling_page.HEAD, scaling_page.uneven_rows),
     ("serving", None): (serving_page.HEAD, serving_page.rows),
     ("serving", "memory"): (serving_page.MEMORY_HEAD, serving_page.memory_rows),
     ("server_scaling", None): (server_scaling_page.HEAD, server_scaling_page.rows),
+    ("server_scaling", "busy"): (server_scaling_page.BUSY_HEAD, server_scaling_page.busy_rows),
 }
 
 if __name__ == "__main__":

@@ -191,7 +191,8 @@ def _lanes(contender: Contender, graphs: Dict[str, TrainingGraph]) -> List[Lane]
 
 def _in_turns(title: str, contenders: Sequence[Contender], schedule: Schedule) -> Turns:
     steps_each = schedule.warm_up + schedule.rounds * (schedule.settle + schedule.steps)
-    with tqdm.tqdm(total=steps_each * len(contenders), unit="step", mininterval=0.5) as bar:
+    total = steps_each * len(contenders)
+    with tqdm.tqdm(total=total, unit="step", mininterval=0.5, disable=None) as bar:
 
         def before_turn(name: str, round_: int) -> None:
             bar.set_description(f"{title}, {name} {round_ + 1}/{schedule.rounds}")

@@ -60,7 +60,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
 
 def _outcome(setting: Setting) -> Outcome:
     model = setting.model  # Generates its rows here, for all ranks.
-    with tempfile.TemporaryDirectory() as name, tqdm.tqdm(unit="turn") as bar:
+    with tempfile.TemporaryDirectory() as name, tqdm.tqdm(unit="turn", disable=None) as bar:
         folder = Path(name)
 
         def watch(mode: str, done: int, of: int) -> None:

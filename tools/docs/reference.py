@@ -92,7 +92,7 @@ GROUPS = (
         "api-input",
         "Input",
         "How do batches reach the graph ahead of the step?",
-        "deeprec",
+        "deeprec-names",
         (
             "staged",
             "prefetch_join",
@@ -145,7 +145,7 @@ GROUPS = (
         "api-columns",
         "Feature columns",
         "Which of DeepRec's and HybridBackend's feature columns are there?",
-        "deeprec",
+        "deeprec-names",
         (
             "categorical_column_with_embedding",
             "sequence_categorical_column_with_embedding",

@@ -13,6 +13,8 @@ import time
 from pathlib import Path
 from typing import Dict, List, NamedTuple, Optional
 
+import tqdm
+
 from tools.soak.batch_notes import ProcessNotes, read_notes, violations
 from tools.soak.training_cluster import TrainingCluster
 
@@ -23,6 +25,7 @@ _PAUSE_SECONDS = (5.0, 20.0)  # between a recovery and the next kill
 _BATCHES_AFTER = 20  # that every worker must use before a task counts as recovered
 _RECOVERY_SECONDS = 180.0
 _END_SECONDS = 60.0
+_BAR = "{desc}: {percentage:3.0f}%|{bar:30}| {elapsed}, {remaining} left"
 
 
 class Size(NamedTuple):
@@ -51,7 +54,7 @@ def _soak(folder: Path, choices: random.Random, seconds: float) -> int:
     try:
         _wait_for_all(cluster)
         before = _sizes(cluster)
-        recoveries = _kill_until(cluster, choices, time.monotonic() + seconds)
+        recoveries = _kill_for(cluster, choices, seconds)
         after = _sizes(cluster)
         cluster.end_training()
         code = cluster.wait(_END_SECONDS)
@@ -72,18 +75,23 @@ def _soak(folder: Path, choices: random.Random, seconds: float) -> int:
     return 1 if faults else 0
 
 
-def _kill_until(cluster: TrainingCluster, choices: random.Random, end: float) -> int:
+def _kill_for(cluster: TrainingCluster, choices: random.Random, seconds: float) -> int:
+    start = time.monotonic()
     recoveries = 0
-    while True:
-        pause = choices.uniform(*_PAUSE_SECONDS)
-        if time.monotonic() + pause > end:
-            return recoveries
-        time.sleep(pause)
-        task = choices.choice(_KILLED)
-        cluster.kill(task)
-        took = _wait_for_all(cluster)
-        recoveries += 1
-        print("killed {}: all train again after {:.1f} s".format(task, took), flush=True)
+    with tqdm.tqdm(total=round(seconds), bar_format=_BAR, leave=False, disable=None) as bar:
+        while True:
+            pause = choices.uniform(*_PAUSE_SECONDS)
+            if time.monotonic() + pause > start + seconds:
+                return recoveries
+            time.sleep(pause)
+            task = choices.choice(_KILLED)
+            cluster.kill(task)
+            took = _wait_for_all(cluster)
+            recoveries += 1
+            bar.write("killed {}: all train again after {:.1f} s".format(task, took))
+            sys.stdout.flush()
+            bar.n = min(round(time.monotonic() - start), bar.total)
+            bar.set_description_str("{} recoveries".format(recoveries))
 
 
 def _wait_for_all(cluster: TrainingCluster) -> float:

@@ -1,4 +1,4 @@
-"""The table of docs/scaling.md on more cores."""
+"""The table of docs/scaling-cores.md."""
 
 from __future__ import annotations
 

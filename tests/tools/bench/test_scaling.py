@@ -99,7 +99,8 @@ def test_costs_follow_from_what_was_measured(tmp_path: Path) -> None:
     times = {mode: dict(points(outcome, "simulated_s_per_step", mode, HASHED)) for mode in
              (MOD, REPLICATED)}  # fmt: skip
     assert times[MOD][1] < times[MOD][512] < times[REPLICATED][512] / 10
-    assert len(page.rows(outcome)) == 8
+    assert len(page.rows(outcome)) == len(page.time_rows(outcome)) == 8
+    assert len(page.uneven_rows(outcome)) == 6
     (picture,) = charts.write("scaling", outcome, tmp_path)
     text = picture.read_text("utf-8")
     assert "row i on rank i % N" in text and "measured" in text

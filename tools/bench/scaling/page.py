@@ -1,8 +1,8 @@
-"""The table of docs/scaling.md, from scaling.json."""
+"""The tables of docs/scaling.md, from scaling.json."""
 
 from __future__ import annotations
 
-from typing import List
+from typing import Iterable, List
 
 from tools.bench.pages import head, row
 from tools.bench.records import Outcome
@@ -15,23 +15,29 @@ _IDS = {"hashed": "hashed", "by_frequency": "by frequency"}
 
 
 def rows(outcome: Outcome) -> List[str]:
-    """A row for each placement and numbering of keys: bytes, unevenness and time of a step."""
-    return [_row(outcome, mode, ids) for mode in MODES for ids in _IDS]
+    """A row for each placement and numbering of keys: megabytes through the busiest rank."""
+    return _rows(outcome, "simulated_bytes", 1e-6, MODES)
 
 
-def _row(outcome: Outcome, mode: str, ids: str) -> str:
-    sizes = dict(points(outcome, "simulated_bytes", mode, ids))
-    uneven = dict(points(outcome, "unevenness", mode, ids))
-    times = dict(points(outcome, "simulated_s_per_step", mode, ids))
-    cells = []
-    for ranks in _SHOWN:
-        words = "{} MB, {:,.0f} ms".format(_megabytes(sizes[ranks]), times[ranks] * 1e3)
-        if mode != REPLICATED:
-            words += ", {:.2f}".format(uneven[ranks])
-        cells.append(words)
-    return row(MODES[mode][0], _IDS[ids], *cells)
+def time_rows(outcome: Outcome) -> List[str]:
+    """The same with the milliseconds of a step."""
+    return _rows(outcome, "simulated_s_per_step", 1e3, MODES)
 
 
-def _megabytes(size: float) -> str:
+def uneven_rows(outcome: Outcome) -> List[str]:
+    """The same with the rows asked of the busiest rank over the mean, where tables are divided."""
+    divided = [mode for mode in MODES if mode != REPLICATED]
+    return _rows(outcome, "unevenness", 1, divided)
+
+
+def _rows(outcome: Outcome, figure: str, factor: float, modes: Iterable[str]) -> List[str]:
+    def cells(mode: str, ids: str) -> List[str]:
+        values = dict(points(outcome, figure, mode, ids))
+        return [_three_digits(values[ranks] * factor) for ranks in _SHOWN]
+
+    return [row(MODES[mode][0], _IDS[ids], *cells(mode, ids)) for mode in modes for ids in _IDS]
+
+
+def _three_digits(value: float) -> str:
     """Three digits, or all before the point if they are more."""
-    return ("{:,.0f}" if size >= 1e8 else "{:.3g}").format(size / 1e6)
+    return ("{:,.0f}" if value >= 100 else "{:.3g}").format(value)

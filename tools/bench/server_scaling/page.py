@@ -1,34 +1,53 @@
-"""The table of docs/scaling.md on parameter servers, from server_scaling.json."""
+"""The tables of docs/scaling-servers.md, from server_scaling.json."""
 
 from __future__ import annotations
 
-from typing import List
+from typing import Callable, List, Sequence, Tuple
 
 from tools.bench.pages import head, row
 from tools.bench.records import Outcome
 from tools.bench.server_scaling.benchmark import SIZES
 from tools.bench.training.chart_style import WORKLOADS
 
-HEAD = head(" | ".join(["model, mode", *("{} + {}".format(*size) for size in SIZES)]))
+_SIZES = ["{} + {}".format(*size) for size in SIZES]
+HEAD = head(" | ".join(["model, mode", "one worker", *_SIZES[1:]]))
+BUSY_HEAD = head(" | ".join(["model, mode", *_SIZES]))
+_MODES = {"stock": "TensorFlow alone", "async": "ahead", "both": "fused and ahead"}
 
 
 def rows(outcome: Outcome) -> List[str]:
-    """A row for each model and mode: steps of all workers, speed-up, and how busy servers are."""
-    modes = dict.fromkeys((record.workload, record.mode) for record in outcome.records)
+    """A row for each model and mode: the rate of one worker, and how many times that others reach."""
+
+    def cells(workload: str, mode: str) -> List[str]:
+        rate = _cell(outcome, "steps_per_s", "{:,.0f} steps/s", workload, mode, SIZES[0])
+        return [rate] + [
+            _cell(outcome, "speed_up", "{:.1f}", workload, mode, size) for size in SIZES[1:]
+        ]
+
+    return _rows(outcome, cells)
+
+
+def busy_rows(outcome: Outcome) -> List[str]:
+    """A row for each model and mode: which share of the servers' cores works."""
+    return _rows(
+        outcome,
+        lambda workload, mode: [
+            _cell(outcome, "server_busy", "{:.0%}", workload, mode, size) for size in SIZES
+        ],
+    )
+
+
+def _rows(outcome: Outcome, cells: Callable[[str, str], Sequence[str]]) -> List[str]:
+    named = dict.fromkeys((record.workload, record.mode) for record in outcome.records)
     return [
-        row(
-            "{}, {}".format(WORKLOADS[workload], mode),
-            *(_cell(outcome, workload, mode, *size) for size in SIZES),
-        )
-        for workload, mode in modes
+        row("{}, {}".format(WORKLOADS[workload], _MODES.get(mode, mode)), *cells(workload, mode))
+        for workload, mode in named
     ]
 
 
-def _cell(outcome: Outcome, workload: str, mode: str, servers: int, workers: int) -> str:
-    rate, speed_up, busy = (
-        outcome.value(figure, workload, mode, servers=servers, workers=workers)
-        for figure in ("steps_per_s", "speed_up", "server_busy")
-    )
-    if rate is None or speed_up is None or busy is None:
-        return ""
-    return "{:,.0f} steps/s, {:.1f} times, {:.0%}".format(rate, speed_up, busy)
+def _cell(
+    outcome: Outcome, figure: str, form: str, workload: str, mode: str, size: Tuple[int, int]
+) -> str:
+    servers, workers = size
+    value = outcome.value(figure, workload, mode, servers=servers, workers=workers)
+    return "" if value is None else form.format(value)

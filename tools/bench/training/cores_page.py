@@ -1,4 +1,4 @@
-"""What more cores would change: a table of docs/scaling.md."""
+"""What more cores would change: the table of docs/scaling-cores.md."""
 
 from __future__ import annotations
 

@@ -26,7 +26,9 @@ class ProgressHook(tf.train.SessionRunHook):
     def after_create_session(self, session: Any, coord: Any) -> None:
         """Opens the bar once the session stands, so that set-up does not count as training."""
         if self._bar is None:
-            self._bar = tqdm.tqdm(total=self._steps, desc=self._title, unit="step", mininterval=0.5)
+            self._bar = tqdm.tqdm(
+                total=self._steps, desc=self._title, unit="step", mininterval=0.5, disable=None
+            )
 
     def before_run(self, run_context: Any) -> tf.train.SessionRunArgs:
         """Asks for the loss, at every step.
