@@ -3,8 +3,8 @@
 `wide` and `dlrm`, on this machine, all modes in turns (see modes.py). Figures: `steps_per_s`, with
 the floor (the model without messages, and messages of the same size); `cpu_s_per_step` of all
 ranks, `ratio_to_horovod`, `ratio_to_sharded`, `ratio_to_distributed_embeddings`; for tables,
-counted: `messages_per_step`, `bytes_per_step`, `ratio_to_sok_traffic`; and `overlap_efficiency`. A rank that
-is alone (params `ranks` 1) tells what sharding costs where there is nobody to share with.
+counted: `messages_per_step`, `bytes_per_step`, `ratio_to_sok_traffic`; and `overlap_efficiency`.
+A rank that is alone (params `ranks` 1) tells what sharding costs with nobody to share with.
 """
 
 from __future__ import annotations

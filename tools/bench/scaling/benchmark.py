@@ -2,9 +2,10 @@
 
 Every rank trains `wide` on batches of its own, so more ranks train on more rows at once. Measured:
 `bytes_per_step` that a rank sends, `cpu_s_per_step` of a rank; among 2, 4 and 8 ranks `message_s`,
-the time of a message of few bytes, and `message_cpu_s`, what it takes the first rank. Simulated for 1 to 512 ranks, each with a core of its own: `simulated_bytes`,
-which enter or leave the busiest rank, whichever are more; `unevenness`, the rows asked of the
-busiest rank over the mean; `simulated_s_per_step`. Modes are where rows are (load.py).
+the time of a message of few bytes, and `message_cpu_s`, what it takes the first rank. Simulated
+for 1 to 512 ranks, each with a core of its own: `simulated_bytes`, which enter or leave the
+busiest rank, whichever are more; `unevenness`, the rows asked of the busiest rank over the mean;
+`simulated_s_per_step`. Modes are where rows are (load.py).
 """
 
 from __future__ import annotations
