@@ -139,7 +139,7 @@ class Program(Parser):
         near = difflib.get_close_matches(name, commands_of(self), n=1, cutoff=_ALIKE)
         if near:
             return text + "did you mean {}?".format(near[0])
-        if os.path.exists(name):
+        if os.path.exists(name) or name.endswith(".py"):
             meant = "run" if name.endswith(".py") else "inspect"
             return text + "did you mean {} {} {}?".format(self.prog, meant, name)
         return text + "see {} --help".format(self.prog)

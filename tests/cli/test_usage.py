@@ -75,6 +75,10 @@ def test_what_is_in_brackets_stays_in_one_line_of_the_usage() -> None:
         (["rnu", "train.py"], "graph-opt: there is no command 'rnu'; did you mean run?"),
         (["xyz"], "graph-opt: there is no command 'xyz'; see graph-opt --help"),
         (
+            ["missing.py"],
+            "graph-opt: there is no command 'missing.py'; did you mean graph-opt run missing.py?",
+        ),
+        (
             [__file__],
             "graph-opt: there is no command '{0}'; did you mean graph-opt run {0}?".format(
                 __file__

@@ -84,8 +84,12 @@ def row_of(spec: OptimizerSpec) -> str:
     if spec.name in ALSO_SEVERAL_OPS:
         ops += ", or several ops"
     ops = ops or ("graph_opt's own" if spec.name in OWN else "several ops")
-    cells = [", ".join(map(str, names)) for names in (spec.slots, spec.hyperparameters, spec.flags)]
-    return "| {} |".format(" | ".join([spec.name, ops, *(cell or "-" for cell in cells)]))
+    slots, numbers, flags = (
+        ", ".join("`{}`".format(name) for name in names)
+        for names in (spec.slots, spec.hyperparameters, spec.flags)
+    )
+    numbers += "; flag {}".format(flags) if flags else ""
+    return "| {} |".format(" | ".join([spec.name, ops, slots or "-", numbers]))
 
 
 def test_the_documentation_describes_each_optimizer_correctly() -> None:

@@ -1,7 +1,7 @@
 """Pictures of a benchmark's figures, as SVG files that read well on light and on dark pages.
 
     train.svg     every scenario: how many times as fast as stock each mode is, and could be
-    summary.svg   the same of stock and both alone, without and with a parameter server
+    summary.svg   the same of both flags alone, without and with a parameter server
     cluster.svg, cluster_floor.svg   with parameter servers, near and far
     adam.svg      steps a second with Adam, over the rows of a table
     exact.svg, dynamic.svg, deeprec.svg, collectives.svg, serving.svg   ratios, each with its spread
@@ -38,7 +38,7 @@ MODES: Dict[str, str] = {
 }
 SUMMARY_DELAYS: Tuple[Optional[float], ...] = (None, 1.0)
 _BAR = 0.8  # of the room that a scenario has
-_WORDS: Dict[str, Any] = {"va": "center_baseline", "fontsize": 8}
+_WORDS: Dict[str, Any] = {"va": "center_baseline", "fontsize": 8, "textcoords": "offset points"}
 _STYLE = (
     "<style>text { fill: #1f2328 } "
     "@media (prefers-color-scheme: dark) { text { fill: #e6edf3 } }</style>"
@@ -98,8 +98,7 @@ def train_chart(outcome: Outcome) -> Any:
             if record is not None:
                 position = row + _BAR * ((number + 0.5) / len(modes) - 0.5)
                 _bar(axis, position, record.value, _BAR / len(modes), mode)
-                words = "{:.2f} ".format(record.value)
-                axis.text(record.value, position, words, color="white", ha="right", **_WORDS)
+                _say_inside(axis, position, record.value)
         best = ratio_at_best(outcome, case)
         if best is not None:
             axis.vlines(best, row - _BAR / 2, row + _BAR / 2, colors=FLOOR_COLOUR, linewidth=2)
@@ -110,24 +109,22 @@ def train_chart(outcome: Outcome) -> Any:
 
 
 def summary_chart(outcome: Outcome) -> Any:
-    """Stock and both, with their steps a second."""
+    """How many times as fast as stock both is, with the steps a second of each."""
     shown = [case for case in cases(outcome) if case.delay_ms in SUMMARY_DELAYS]
-    figure, axis = _figure(7.6, 0.55 * len(shown) + 0.4)
+    figure, axis = _figure(7.6, 0.42 * len(shown) + 0.7)
     for row, case in enumerate(shown):
-        rates = {mode: figure_of(outcome, case, "steps_per_s", mode) for mode in (STOCK, BOTH)}
+        rates = [figure_of(outcome, case, "steps_per_s", mode) for mode in (STOCK, BOTH)]
         ratio = figure_of(outcome, case, "ratio_to_stock", BOTH)
-        stock, both = rates[STOCK], rates[BOTH]
-        if stock is None or both is None or ratio is None:
+        if None in rates or ratio is None:
             continue
-        upper, lower = row - _BAR / 4, row + _BAR / 4
-        _bar(axis, upper, 1.0, _BAR / 2, STOCK)
-        axis.text(1.0, upper, " {:.3g} steps/s".format(stock.value), **_WORDS)
-        _bar(axis, lower, ratio.value, _BAR / 2, BOTH)
-        words = " {:.3g} steps/s, {:.2g} times as fast".format(both.value, ratio.value)
-        axis.text(ratio.value, lower, words, **_WORDS)
-    _finish(axis, shown, [STOCK, BOTH])
-    axis.set_xlim(0, 1.6 * axis.dataLim.x1)
-    axis.set_xticks([])
+        _bar(axis, row, ratio.value, _BAR, BOTH)
+        _say_inside(axis, row, ratio.value)
+        words = "{:.3g} → {:.3g} steps/s".format(*(rate.value for rate in rates if rate))
+        axis.annotate(words, (ratio.value, row), xytext=(4, 0), **_WORDS)
+    axis.axvline(1.0, color=COLOURS[STOCK], linewidth=1)
+    _finish(axis, shown, [BOTH])
+    axis.set_xlim(0, 1.3 * axis.dataLim.x1)
+    axis.set_xlabel("times as fast as TensorFlow alone", fontsize=9)
     return figure
 
 
@@ -188,6 +185,12 @@ def _figure(width: float, height: float) -> Tuple[Any, Any]:
 
 def _bar(axis: Any, position: float, value: float, height: float, mode: str) -> None:
     axis.barh(position, value, height, color=COLOURS[mode])
+
+
+def _say_inside(axis: Any, position: float, value: float) -> None:
+    """Writes a figure at the end of its bar."""
+    place = dict(xytext=(-3, 0), ha="right", color="white")
+    axis.annotate("{:.2f}".format(value), (value, position), **place, **_WORDS)
 
 
 def _finish(axis: Any, shown: Sequence[Case], modes: Sequence[Optional[str]]) -> None:

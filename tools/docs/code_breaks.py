@@ -10,7 +10,10 @@ from pathlib import Path
 from typing import Any
 
 _CODE = re.compile(r'<span class="pre">([^<]+)</span>')
-_END_OF_PART = re.compile(r"(?<=\w)([_./=]+)(?=\w)")
+_END_OF_PART = re.compile(r"(?<=\w)([_./=(]+)(?=\w)")
+_LONG_NAME = re.compile(r"\b(?:[A-Z][a-z0-9]+){2,}[A-Z]?\b")
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z][a-z])")
+_LONGEST = 20  # letters of a name in one line
 
 
 def add_code_breaks(folder: Path) -> None:
@@ -31,4 +34,10 @@ def with_code_breaks(page: str) -> str:
 def _broken(found: Any) -> str:
     text = found.group(1)
     classes = "pre option" if text.startswith("-") else "pre"
+    text = _LONG_NAME.sub(_with_humps, text)
     return '<span class="{}">{}</span>'.format(classes, _END_OF_PART.sub(r"\1<wbr>", text))
+
+
+def _with_humps(found: Any) -> str:
+    name = str(found.group())
+    return _HUMP.sub("<wbr>", name) if len(name) > _LONGEST else name

@@ -13,6 +13,9 @@ def test_names_break_after_their_parts() -> None:
         ("_private", "_private"),
         ("graph.pb", "graph.<wbr>pb"),
         ("...", "..."),
+        ("RunOptions(pool_id=)", "RunOptions(<wbr>pool_<wbr>id=)"),
+        ("MonitoredSession", "MonitoredSession"),
+        ("MonitoredTrainingSession", "Monitored<wbr>Training<wbr>Session"),
     ):
         assert with_code_breaks(page.format(name)) == page.format(broken)
 

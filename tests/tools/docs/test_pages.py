@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
 import re
 from pathlib import Path
 from typing import List, Set
@@ -11,7 +10,6 @@ from typing import List, Set
 import pytest
 
 from tests.repository_checks import nodes_of
-from tools.docs.__main__ import build
 from tools.docs.pages import DOCS, FOLDERS, NAVIGATION, REPOSITORY, write_pages
 
 LEAST_LETTERS = 6  # of a piece of a message that says something
@@ -78,15 +76,12 @@ def test_messages_on_the_page_of_troubleshooting_are_said() -> None:
 
 
 @pytest.mark.slow
-def test_the_site_is_built(tmp_path: Path) -> None:
-    if importlib.util.find_spec("sphinx") is None:
-        pytest.skip("Sphinx is not installed: make docs does so")
-    build(tmp_path / "pages", tmp_path / "site")
-    assert "graph_opt" in (tmp_path / "site" / "index.html").read_text("utf-8")
-    sessions = (tmp_path / "site" / "api-sessions.html").read_text("utf-8")
+def test_the_site_is_built(site: Path) -> None:
+    assert "graph_opt" in (site / "index.html").read_text("utf-8")
+    sessions = (site / "api-sessions.html").read_text("utf-8")
     for part in (
         'id="graph_opt.Session"',
         'href="_modules/graph_opt/session/session.html#Session"',
     ):
         assert part in sessions
-    assert "MonitoredTrainingSession" in (tmp_path / "site" / "searchindex.js").read_text("utf-8")
+    assert "MonitoredTrainingSession" in (site / "searchindex.js").read_text("utf-8")

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
-from typing import Any, Callable, Iterator, List
+from typing import Any, Iterator, List
 from urllib.parse import urlencode
 
 import pytest
-
-from tools.docs.__main__ import build
 
 pytestmark = pytest.mark.slow
 DESKTOP, PHONE = (1300, 900), (390, 844)
@@ -27,14 +24,6 @@ RESULTS = "return [...document.querySelectorAll('#search-results li > a')].map(a
 
 
 @pytest.fixture(scope="module")
-def site(made_once: Callable[..., Path]) -> Path:
-    if importlib.util.find_spec("sphinx") is None:
-        pytest.skip("Sphinx is not installed: make docs does so")
-    made = made_once("site", lambda folder: build(folder / "pages", folder / "site"))
-    return made / "site"
-
-
-@pytest.fixture(scope="module")
 def driver() -> Iterator[Any]:
     from tests.report_page import browser  # It skips the test where selenium is missing.
 
@@ -49,7 +38,7 @@ def show(driver: Any, page: str, width: int, height: int) -> None:
 
 @pytest.mark.parametrize("screen", [DESKTOP, PHONE])
 def test_no_page_is_wider_than_the_screen(driver: Any, site: Path, screen: Any) -> None:
-    pages = [path for path in sorted(site.glob("*.html")) if path.name != "genindex.html"]
+    pages = sorted(site.glob("*.html"))
     assert len(pages) > 100
     too_wide: List[str] = []
     for path in pages:

@@ -29,7 +29,7 @@ def adam_chart(outcome: Outcome) -> Any:
     models = [name for name in _MODELS if any(each.workload == name for each in _rates(outcome))]
     size = (_INCHES[0] * len(models), _INCHES[1] * len(places) + 0.4)
     figure = Figure(figsize=size, layout="constrained")
-    panels = figure.subplots(len(places), len(models), sharex=True, squeeze=False)
+    panels = figure.subplots(len(places), len(models), sharex=True, sharey=True, squeeze=False)
     for row, place in enumerate(places):
         for column, model in enumerate(models):
             _draw(panels[row][column], outcome, model, place)
@@ -42,33 +42,39 @@ def _draw(axis: Any, outcome: Outcome, model: str, place: Place) -> None:
     if not any((each.workload, _place(each)) == (model, place) for each in _rates(outcome)):
         axis.set_visible(False)
         return
-    for mode, (name, colour, style) in MODES.items():
-        records = [
-            each
+    rates = {
+        mode: {
+            int(each.params["rows"]): each.value
             for each in _rates(outcome)
             if (each.workload, each.mode, _place(each)) == (model, mode, place)
-        ]
-        records.sort(key=lambda each: int(each.params["rows"]))
-        rows = [each.params["rows"] for each in records]
-        rates = [each.value for each in records]
-        axis.plot(rows, rates, style, color=colour, label=name, marker="o", markersize=4)
-        if mode != LAZY:  # whose figures would lie on those of deferred
-            for x, y in zip(rows, rates):
-                below = dict(textcoords="offset points", xytext=(0, -13), ha="center", fontsize=8)
-                axis.annotate("{:.3g}".format(y), (x, y), **below)
+        }
+        for mode in MODES
+    }
+    for mode, (name, colour, style) in MODES.items():
+        shown = sorted(rates[mode].items())
+        axis.plot(*zip(*shown), style, color=colour, label=name, marker="o", markersize=4)
+    for rows, rate in rates[STOCK].items():
+        _say(axis, rate, (rows, rate), -13)
+    for rows, rate in rates[DEFERRED].items():  # above the points of lazy, too
+        _say(axis, rate, (rows, max(rate, rates[LAZY].get(rows, 0.0))), 6)
     axis.set_title("{}, tables {}".format(WORKLOADS[model], pages.place(place)), fontsize=9)
     axis.set_xscale("log")
     axis.set_yscale("log")
-    axis.margins(x=0.12, y=0.2)
+    axis.margins(x=0.12, y=0.25)
     ticks = sorted({each.params["rows"] for each in _rates(outcome)})
     axis.set_xticks(ticks, ["{:,}".format(each) for each in ticks], fontsize=8)
-    axis.set_yticks([])
-    axis.tick_params(color=MODES[STOCK][1])
+    axis.yaxis.set_major_formatter("{x:,g}")
+    axis.tick_params(color=MODES[STOCK][1], labelsize=8)
     axis.minorticks_off()
     axis.set_xlabel("rows of a table", fontsize=8)
     axis.set_ylabel("steps a second", fontsize=8)
     axis.label_outer()
     without_frame(axis)
+
+
+def _say(axis: Any, rate: float, point: Tuple[int, float], points_above: int) -> None:
+    place = dict(textcoords="offset points", xytext=(0, points_above), ha="center", fontsize=8)
+    axis.annotate("{:.3g}".format(rate), point, **place)
 
 
 def _rates(outcome: Outcome) -> List[Record]:
