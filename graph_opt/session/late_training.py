@@ -11,14 +11,9 @@ from typing import Any, Sequence
 from graph_opt.compat.graph_growth import operations_from
 from graph_opt.compat.variable_ops import TRAINS, is_use
 from graph_opt.graph.operations import operations_behind
+from graph_opt.ops.late_training import TABLES_LEFT
 from graph_opt.reporting.stderr import say_for_all_ranks
 from graph_opt.runtime.stages import stages_of
-
-_NO_GRADIENTS = (
-    "training was added to the graph after its lookups had moved ahead of the step: tf.gradients "
-    "gives None for the tables of these lookups, and the new training leaves them as they are; "
-    "build all training before the session's first run"
-)
 
 
 class LateTraining:
@@ -47,4 +42,4 @@ class LateTraining:
         asked_for = new and operations_behind([tensor.op for tensor in fetches] + list(targets))
         if any(operation in asked_for for operation in new):
             self._may_come = False
-            say_for_all_ranks(_NO_GRADIENTS)
+            say_for_all_ranks(TABLES_LEFT)
