@@ -15,6 +15,7 @@ from tensorflow.python.framework import ops
 
 from graph_opt.compat import tf
 from graph_opt.compat.eager import is_eager
+from graph_opt.compat.exchange_sums import EXCHANGE_SUMS
 from graph_opt.compat.keras_optimizers import legacy
 from graph_opt.compat.optimizer_state import KERAS, family_of
 from graph_opt.compat.table_training import is_dynamic_table
@@ -22,7 +23,6 @@ from graph_opt.compat.table_training import is_dynamic_table
 _APPLY = "_resource_apply_sparse_duplicate_indices"
 _BASES = ("Optimizer", "OptimizerV2")
 _CHANGED = "_takes_rows_of_ranks"
-_MAKES_ROWS_ONCE = "ExchangeGatherGrad"
 
 
 def take_rows_of_ranks_as_they_are() -> None:
@@ -43,7 +43,7 @@ def _change_class(base: Any) -> None:
 
     @functools.wraps(sum_and_apply)
     def apply(self: Any, gradient: Any, variable: Any, rows: Any, **state: Any) -> Any:
-        come_once = not is_eager(rows) and rows.op.type == _MAKES_ROWS_ONCE
+        come_once = not is_eager(rows) and rows.op.type == EXCHANGE_SUMS
         if come_once and not is_dynamic_table(variable):
             return self._resource_apply_sparse(gradient, variable, rows, **state)
         return sum_and_apply(self, gradient, variable, rows, **state)
