@@ -50,7 +50,9 @@ def test_no_page_is_wider_than_the_screen(driver: Any, site: Path, screen: Any) 
 
 def test_the_first_table_of_the_first_page_begins_within_a_screen(driver: Any, site: Path) -> None:
     show(driver, (site / "index.html").as_uri(), *DESKTOP)
-    top = driver.execute_script("return document.querySelector('table').getBoundingClientRect().top")
+    top = driver.execute_script(
+        "return document.querySelector('table').getBoundingClientRect().top"
+    )
     assert 0 < top < DESKTOP[1]
 
 

@@ -4,19 +4,19 @@
 the floor (the model without messages, and messages of the same size); `cpu_s_per_step` of all
 ranks, `ratio_to_horovod`, `ratio_to_sharded`, `ratio_to_distributed_embeddings`; for tables,
 counted: `messages_per_step`, `bytes_per_step`, `ratio_to_sok_traffic`; and `overlap_efficiency`.
-A rank that is alone (params `ranks` 1) tells what sharding costs with nobody to share with.
+For a rank that is alone, `ratio_to_unsharded`: what sharding costs with nobody to share with.
 """
 
 from __future__ import annotations
 
 from tools.bench.collectives.figures import FIGURES, outcome_of, params_of
 from tools.bench.collectives.launch import RanksFailed, measured_by_ranks
-from tools.bench.collectives.modes import FUSED, HOROVOD, SHARDED
+from tools.bench.collectives.modes import ALONE, SHARDED
 from tools.bench.collectives.settings import DLRM, WIDE, Setting
 from tools.bench.process_outcome import nothing_of, with_figures
 from tools.bench.records import Outcome
 
-_ALONE = Setting(WIDE, [HOROVOD, SHARDED, FUSED], with_floor=False, ranks=1)
+_ALONE = Setting(WIDE, [*ALONE, *ALONE.values()], with_floor=False, ranks=1)
 SETTINGS = (
     Setting(WIDE),
     Setting(DLRM),

@@ -8,6 +8,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 from tools.bench.collectives.floor import EXCHANGE_ALONE
 from tools.bench.collectives.launch import CYCLE_MILLISECONDS
 from tools.bench.collectives.modes import (
+    ALONE,
     BOTH,
     FUSED,
     HOROVOD,
@@ -64,7 +65,7 @@ _RATIOS: Sequence[Tuple[str, str, Sequence[str], Dict[Tuple[str, str], Goal]]] =
 )
 MESSAGES = Goal("<=", 3.0)
 SOK_TRAFFIC = Goal("<=", 1.0 / 3.0)
-_ALONE = Goal(">=", 0.95)
+UNSHARDED = Goal(">=", 0.95)
 _ZIPF_OF_GOAL = 1.2
 
 
@@ -88,9 +89,9 @@ def outcome_of(setting: Setting, found: Found) -> Outcome:
         found: what each of them found.
     """
     times = times_of(found)
-    records = _rates(setting, times, len(found))
-    if len(found) > 1:
-        records += _traffic(setting, found)
+    if len(found) == 1:
+        return Outcome(tuple(_alone(setting, times)))
+    records = [*_rates(setting, times, len(found)), *_traffic(setting, found)]
     efficiency = _efficiency(times)
     if efficiency is not None:
         params = params_of(setting, len(found))
@@ -159,9 +160,22 @@ def _rates(setting: Setting, times: Times, ranks: int) -> List[Record]:
         records.append(from_runs("cpu_s_per_step", workload, mode, params, used, "s"))
         for figure, base, others, goals in _RATIOS:
             if mode in others and base in times.wall:
-                quotients = ratios(times.wall[base], runs)
-                goal = goals.get((workload, mode)) if ranks > 1 else _ALONE
+                quotients, goal = ratios(times.wall[base], runs), goals.get((workload, mode))
                 records.append(from_runs(figure, workload, mode, params, quotients, goal=goal))
+    return records
+
+
+def _alone(setting: Setting, times: Times) -> List[Record]:
+    params, workload = params_of(setting, 1), setting.workload
+    records = []
+    for sharded, whole in ALONE.items():
+        for mode in (sharded, whole):
+            rates = [1.0 / each for each in times.wall[mode]]
+            records.append(from_runs("steps_per_s", workload, mode, params, rates, "1/s"))
+        quotients = ratios(times.wall[whole], times.wall[sharded])
+        records.append(
+            from_runs("ratio_to_unsharded", workload, sharded, params, quotients, goal=UNSHARDED)
+        )
     return records
 
 

@@ -1,10 +1,11 @@
-"""The table of docs/benchmarks-ranks.md on training with several ranks, from collectives.json."""
+"""The tables of docs/benchmarks-ranks.md, from collectives.json."""
 
 from __future__ import annotations
 
 from typing import Any, List, Optional, Tuple
 
 from tools.bench.collectives.modes import (
+    ALONE,
     BOTH,
     FUSED,
     HOROVOD,
@@ -23,6 +24,7 @@ from tools.bench.training.chart_style import WORKLOADS
 from tools.bench.workloads.wide.data import ZIPF_EXPONENT
 
 HEAD = head("model | how | steps/s | times Horovod | CPU of a step | a rank sends")
+ALONE_HEAD = head("model | session | not sharded → sharded | times as fast")
 _WORDS = {
     HOROVOD: "Horovod, every rank has all tables",
     HOROVOD_DENSE: "the same, `sparse_as_dense`",
@@ -34,7 +36,7 @@ _WORDS = {
     OURS_DE: "`DistributedEmbedding` of graph_opt",
     OURS_DE_FUSED: "the same, fused",
 }
-_ALONE = {SHARDED: "one rank alone, sharded tables", FUSED: "one rank alone, fused"}
+_SESSIONS = {SHARDED: "TensorFlow alone", FUSED: "fused"}
 _ZIPFS = (None, ZIPF_EXPONENT)
 _MEGA = 1e6
 _MILLI = 1e3
@@ -42,12 +44,13 @@ _MILLI = 1e3
 
 def rows(outcome: Outcome) -> List[str]:
     """A row for each model and mode that was timed."""
-    lines = (
-        _row(outcome, model, mode, how, ranks)
-        for model in WORKLOADS
-        for ranks, ways in ((RANKS, _WORDS), (1, _ALONE))
-        for mode, how in ways.items()
-    )
+    lines = (_row(outcome, model, mode) for model in WORKLOADS for mode in _WORDS)
+    return [line for line in lines if line]
+
+
+def alone_rows(outcome: Outcome) -> List[str]:
+    """A row for each model and session of a rank that is alone."""
+    lines = (_alone(outcome, model, mode) for model in WORKLOADS for mode in ALONE)
     return [line for line in lines if line]
 
 
@@ -71,20 +74,27 @@ def collectives_chart(outcome: Outcome) -> Any:
     )
 
 
-def _row(outcome: Outcome, model: str, mode: str, how: str, ranks: int) -> str:
-    rate, used = (
-        _found(outcome, each, model, mode, ranks) for each in ("steps_per_s", "cpu_s_per_step")
-    )
+def _row(outcome: Outcome, model: str, mode: str) -> str:
+    rate, used = (_found(outcome, each, model, mode) for each in ("steps_per_s", "cpu_s_per_step"))
     if rate is None or used is None:
         return ""
     return row(
         WORKLOADS[model],
-        how,
+        _WORDS[mode],
         words("{:.3g}", rate),
-        gain(*_gain(outcome, model, mode, ranks)) or "1",
+        gain(*_gain(outcome, model, mode)) or "1",
         "{:.0f} ms".format(used.value * _MILLI),
-        _sent(outcome, model, mode) if ranks > 1 else "nothing",
+        _sent(outcome, model, mode),
     )
+
+
+def _alone(outcome: Outcome, model: str, mode: str) -> str:
+    ratio = outcome.find("ratio_to_unsharded", model, mode, ranks=1)
+    if ratio is None:
+        return ""
+    rates = (outcome.find("steps_per_s", model, each, ranks=1) for each in (ALONE[mode], mode))
+    steps = " → ".join(words("{:.3g}", rate) for rate in rates)
+    return row(WORKLOADS[model], _SESSIONS[mode], steps + " steps/s", gain(ratio))
 
 
 def _sent(outcome: Outcome, model: str, mode: str) -> str:
@@ -98,16 +108,12 @@ def _sent(outcome: Outcome, model: str, mode: str) -> str:
     return ", ".join(one for one in said if one)
 
 
-def _gain(
-    outcome: Outcome, model: str, mode: str, ranks: int = RANKS
-) -> Tuple[Optional[Record], Optional[float]]:
-    ratio = _found(outcome, "ratio_to_horovod", model, mode, ranks)
-    rate, stock = (_found(outcome, "steps_per_s", model, each, ranks) for each in (mode, HOROVOD))
+def _gain(outcome: Outcome, model: str, mode: str) -> Tuple[Optional[Record], Optional[float]]:
+    ratio = _found(outcome, "ratio_to_horovod", model, mode)
+    rate, stock = (_found(outcome, "steps_per_s", model, each) for each in (mode, HOROVOD))
     return ratio, allowed_ratio(rate, stock)
 
 
-def _found(
-    outcome: Outcome, figure: str, model: str, mode: str, ranks: int = RANKS
-) -> Optional[Record]:
-    records = [outcome.find(figure, model, mode, zipf=zipf, ranks=ranks) for zipf in _ZIPFS]
+def _found(outcome: Outcome, figure: str, model: str, mode: str) -> Optional[Record]:
+    records = [outcome.find(figure, model, mode, zipf=zipf, ranks=RANKS) for zipf in _ZIPFS]
     return records[0] or records[1]
