@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Dict, List, NamedTuple, Optional
+from typing import Callable, Dict, List, NamedTuple, Optional
 
 import tqdm
 
@@ -25,7 +25,7 @@ _PAUSE_SECONDS = (5.0, 20.0)  # between a recovery and the next kill
 _BATCHES_AFTER = 20  # that every worker must use before a task counts as recovered
 _RECOVERY_SECONDS = 180.0
 _END_SECONDS = 60.0
-_BAR = "{desc}: {percentage:3.0f}%|{bar:30}| {elapsed}, {remaining} left"
+_BAR = "soak: {percentage:3.0f}%|{bar:30}| {elapsed}, {remaining} left"
 
 
 class Size(NamedTuple):
@@ -78,27 +78,31 @@ def _soak(folder: Path, choices: random.Random, seconds: float) -> int:
 def _kill_for(cluster: TrainingCluster, choices: random.Random, seconds: float) -> int:
     start = time.monotonic()
     recoveries = 0
-    with tqdm.tqdm(total=round(seconds), bar_format=_BAR, leave=False, disable=None) as bar:
+    with tqdm.tqdm(total=seconds, bar_format=_BAR, mininterval=1.0, disable=None) as bar:
+
+        def moved_on() -> bool:
+            bar.update(min(time.monotonic() - start, seconds) - bar.n)
+            return True
+
         while True:
             pause = choices.uniform(*_PAUSE_SECONDS)
-            if time.monotonic() + pause > start + seconds:
+            end = time.monotonic() + pause
+            if end > start + seconds:
                 return recoveries
-            time.sleep(pause)
+            cluster.wait_for(lambda: moved_on() and time.monotonic() > end, 2 * pause, "paused")
             task = choices.choice(_KILLED)
             cluster.kill(task)
-            took = _wait_for_all(cluster)
+            took = _wait_for_all(cluster, moved_on)
             recoveries += 1
             bar.write("killed {}: all train again after {:.1f} s".format(task, took))
             sys.stdout.flush()
-            bar.n = min(round(time.monotonic() - start), bar.total)
-            bar.set_description_str("{} recoveries".format(recoveries))
 
 
-def _wait_for_all(cluster: TrainingCluster) -> float:
+def _wait_for_all(cluster: TrainingCluster, watch: Callable[[], bool] = lambda: True) -> float:
     """Waits until each worker has used some more batches; returns the seconds that took."""
     goals = {task: cluster.used(task) + _BATCHES_AFTER for task in _TASKS}
     return cluster.wait_for(
-        lambda: all(cluster.used(task) >= goal for task, goal in goals.items()),
+        lambda: watch() and all(cluster.used(task) >= goal for task, goal in goals.items()),
         _RECOVERY_SECONDS,
         "not all workers train",
     )
