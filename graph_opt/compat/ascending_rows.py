@@ -25,18 +25,21 @@ _BASES = ("Optimizer", "OptimizerV2")
 _CHANGED = "_takes_rows_of_ranks"
 
 
-def take_rows_of_ranks_as_they_are() -> None:
+def take_rows_of_ranks_as_they_are(built: Callable[[str], None]) -> None:
     """Changes all optimizers of `tf.train` and legacy Keras, for graphs; a second call is idle.
 
     Optimizers that have their own way with repeated rows keep it.
+
+    Args:
+      built: Called with the type of each operation that is built to update such rows.
     """
-    _change_class(tf.train.Optimizer)
+    _change_class(tf.train.Optimizer, built)
     for base in legacy.SGD.__mro__:
         if base.__name__ == "OptimizerV2":
-            _change_class(base)
+            _change_class(base, built)
 
 
-def _change_class(base: Any) -> None:
+def _change_class(base: Any, built: Callable[[str], None]) -> None:
     sum_and_apply = getattr(base, _APPLY)
     if getattr(sum_and_apply, _CHANGED, False):
         return
@@ -45,7 +48,9 @@ def _change_class(base: Any) -> None:
     def apply(self: Any, gradient: Any, variable: Any, rows: Any, **state: Any) -> Any:
         come_once = not is_eager(rows) and rows.op.type == EXCHANGE_SUMS
         if come_once and not is_dynamic_table(variable):
-            return self._resource_apply_sparse(gradient, variable, rows, **state)
+            update = self._resource_apply_sparse(gradient, variable, rows, **state)
+            built(getattr(update, "op", update).type)
+            return update
         return sum_and_apply(self, gradient, variable, rows, **state)
 
     setattr(apply, _CHANGED, True)
