@@ -43,7 +43,7 @@ MAY_IMPORT: Dict[str, FrozenSet[str]] = {
         {"passes", "runtime", "config", "graph", "reporting", "inspect.dump", "embedding"}
         | {"export", "ops.packed_embedding", "ops.library", "sharding", "strategy"}
         | {"contrib", "dynamic", "embedding_variable", "ops.late_threads", "optimizers"}
-        | {"ops.request_numbers"}
+        | {"ops.request_numbers", "ops.late_training"}
         | {"report_page", "cost", "input.read_ahead", "input.bad_rows", "rules.op_names"}
     ),
     "cli": frozenset(
@@ -66,7 +66,7 @@ MAY_IMPORT: Dict[str, FrozenSet[str]] = {
     "sharding": frozenset(
         {"ops", "export", "config", "graph.operations", "embedding.lookup_ids", "reporting.stderr"}
         | {"embedding.lookup_builders", "embedding.tables", "table_files"}
-        | {"reporting.warnings_given"}
+        | {"reporting.warnings_given", "reporting.tables"}
     ),
     "sok": frozenset(
         {

@@ -15,6 +15,7 @@ from tensorflow.python.framework import ops
 
 from graph_opt.compat import tf
 from graph_opt.compat.eager import is_eager
+from graph_opt.compat.exchange_sums import EXCHANGE_SUMS
 from graph_opt.compat.keras_optimizers import legacy
 from graph_opt.compat.optimizer_state import KERAS, family_of
 from graph_opt.compat.table_training import is_dynamic_table
@@ -22,30 +23,34 @@ from graph_opt.compat.table_training import is_dynamic_table
 _APPLY = "_resource_apply_sparse_duplicate_indices"
 _BASES = ("Optimizer", "OptimizerV2")
 _CHANGED = "_takes_rows_of_ranks"
-_MAKES_ROWS_ONCE = "ExchangeGatherGrad"
 
 
-def take_rows_of_ranks_as_they_are() -> None:
+def take_rows_of_ranks_as_they_are(built: Callable[[str], None]) -> None:
     """Changes all optimizers of `tf.train` and legacy Keras, for graphs; a second call is idle.
 
     Optimizers that have their own way with repeated rows keep it.
+
+    Args:
+      built: Called with the type of each operation that is built to update such rows.
     """
-    _change_class(tf.train.Optimizer)
+    _change_class(tf.train.Optimizer, built)
     for base in legacy.SGD.__mro__:
         if base.__name__ == "OptimizerV2":
-            _change_class(base)
+            _change_class(base, built)
 
 
-def _change_class(base: Any) -> None:
+def _change_class(base: Any, built: Callable[[str], None]) -> None:
     sum_and_apply = getattr(base, _APPLY)
     if getattr(sum_and_apply, _CHANGED, False):
         return
 
     @functools.wraps(sum_and_apply)
     def apply(self: Any, gradient: Any, variable: Any, rows: Any, **state: Any) -> Any:
-        come_once = not is_eager(rows) and rows.op.type == _MAKES_ROWS_ONCE
+        come_once = not is_eager(rows) and rows.op.type == EXCHANGE_SUMS
         if come_once and not is_dynamic_table(variable):
-            return self._resource_apply_sparse(gradient, variable, rows, **state)
+            update = self._resource_apply_sparse(gradient, variable, rows, **state)
+            built(getattr(update, "op", update).type)
+            return update
         return sum_and_apply(self, gradient, variable, rows, **state)
 
     setattr(apply, _CHANGED, True)

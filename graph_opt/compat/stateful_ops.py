@@ -55,6 +55,11 @@ CONSTANT_HANDLES = frozenset(
     for handle in HANDLES
     if "Mutable" not in handle and handle != "KeyIndexHandleOp" and ">" not in handle
 )
+# Tables that steps may write, and what restores them from a checkpoint.
+MUTABLE_HASH_TABLES = frozenset(handle for handle in HANDLES if handle.startswith("Mutable"))
+HASH_TABLE_INSERTS = frozenset(["LookupTableInsert", "LookupTableInsertV2"])
+HASH_TABLE_IMPORTS = frozenset(["LookupTableImport", "LookupTableImportV2"])
+HASH_TABLE_EXPORTS = frozenset(["LookupTableExport", "LookupTableExportV2"])
 # These act outside of the graph, once for each batch.
 CALLS_PYTHON = frozenset(["PyFunc", "EagerPyFunc"])
 ONCE_A_BATCH = CALLS_PYTHON.union(["Assert", "Print", "PrintV2"])

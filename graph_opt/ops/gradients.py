@@ -9,6 +9,7 @@ from graph_opt.ops.all_to_all import differentiate_all_to_all
 from graph_opt.ops.dynamic_table import differentiate_lookup
 from graph_opt.ops.exchange_gradients import differentiate_combine, differentiate_gather
 from graph_opt.ops.group_gradients import differentiate
+from graph_opt.ops.late_training import no_gradient
 
 _DIFFERENTIABLE = {
     "GroupEmbeddingLookup": differentiate,
@@ -85,15 +86,9 @@ _OF_REWRITTEN_GRAPHS = (
     "GroupEmbeddingCombine",
     "ExchangeRefresh",
 )
-_ADDED_LATE = (
-    "no gradient is defined for operation '{}' (op type: {}): graph_opt had already moved the "
-    "graph's lookups when this training was added; build all training (tf.gradients, minimize) "
-    "before the session's first run"
-)
-
 
 def _refuse(operation: Any, *gradients: Any) -> NoReturn:
-    raise LookupError(_ADDED_LATE.format(operation.name, operation.type))
+    raise LookupError(no_gradient(operation.name, operation.type))
 
 
 for _op_type, _differentiate in _DIFFERENTIABLE.items():

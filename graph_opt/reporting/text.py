@@ -73,6 +73,8 @@ def brief_text(report: Report) -> str:
     if report.fused_lookups:
         lines.extend(_fusion_lines(report))
     told = report.fused_lookups or report.tables or report.smart_stage or report.micro_batches
+    if report.changes and not (told or report.lookups or report.seconds):
+        return "\n".join(report.changes)  # of a session that no pass has looked at
     if report.lookups or not told:
         lines.append(_moved_line(report))
     if report.smart_stage:

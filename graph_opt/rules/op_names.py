@@ -63,8 +63,6 @@ _OF_DYNAMIC_TABLES = ("DynamicTable", "GroupDynamic")
 OWN_UPDATES = frozenset(["GroupEmbeddingApply", "ResourceGroupEmbeddingApply"])
 PACKED_UPDATES = frozenset(["GroupEmbeddingApplyPacked", "ResourceGroupEmbeddingApplyPacked"])
 EXCHANGE_GATHERS = frozenset(["ExchangeGather", "ResourceExchangeGather"])
-# What sums the gradients that ranks send each other: each row comes once.
-EXCHANGE_SUMS = "ExchangeGatherGrad"
 # What updates tables from what ranks send each other.
 EXCHANGE_UPDATES = frozenset(["ExchangeApply", "ResourceExchangeApply"])
 LOCAL_UPDATES = OWN_UPDATES | EXCHANGE_UPDATES

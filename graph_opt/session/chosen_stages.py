@@ -10,6 +10,7 @@ from typing import Any, Dict, FrozenSet, List, Mapping, Optional, Sequence, Tupl
 
 import numpy as np
 
+from graph_opt.compat import tf
 from graph_opt.compat.sessions import share_session
 from graph_opt.compat.stateful_ops import PLACEHOLDERS
 from graph_opt.graph.operations import operations_behind
@@ -47,8 +48,9 @@ class ChosenStages:
           feeds: The tensors that the step feeds.
           values: Their values.
 
-        Raises:
-          tf.errors.OpError: A placeholder is not fed, or the step chooses an unknown input.
+        Returns:
+          Their names; none if a placeholder is not fed, or the step chooses an unknown input. The
+          step itself fails for that reason, too, at a node of its own.
         """
         fed = {
             tensor: value
@@ -58,7 +60,10 @@ class ChosenStages:
         key = _key(fed)
         found = self._known.get(key) if key is not None else None
         if found is None:
-            chosen = share_session(session).run(self._conditions, fed)
+            try:
+                chosen = share_session(session).run(self._conditions, fed)
+            except tf.errors.InvalidArgumentError:
+                return frozenset()
             stages = [names for names, is_chosen in zip(self._stages, chosen) if is_chosen]
             found = frozenset().union(*stages)
             if key is not None and len(self._known) < _MAX_KNOWN:

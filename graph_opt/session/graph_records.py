@@ -15,6 +15,7 @@ from graph_opt.reporting.report import Report
 from graph_opt.reporting.staleness import staleness_of
 from graph_opt.reporting.tuned_stages import tuned_stages
 from graph_opt.reporting.warnings_given import warnings_about
+from graph_opt.sharding.merged_updates import merged_updates_text
 
 
 class GraphRecord(NamedTuple):
@@ -144,12 +145,16 @@ def report_of(graph: Optional[Any] = None) -> Optional[Report]:
       >>> print(graph_opt.report())
     """
     wanted = tf.get_default_graph() if graph is None else graph
+    merged = tuple(merged_updates_text(wanted))
+    if wanted not in _records and merged:  # in a session of TensorFlow's own
+        return Report(changes=merged)
     if wanted not in _records:
         return _latest.report if graph is None else None
     report = _records[wanted].report
     told = [text for text in warnings_about(wanted) if text not in report.warnings]
     return dataclasses.replace(
         report,
+        changes=(*report.changes, *merged),
         warnings=(*report.warnings, *told),
         tuned=tuned_stages(wanted),
         read_again=read_again_text(wanted),

@@ -6,19 +6,13 @@ gives None for their tables, which such training leaves as they are.
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from typing import Any, Set
 
 from graph_opt.compat.graph_growth import operations_from
 from graph_opt.compat.variable_ops import TRAINS, is_use
-from graph_opt.graph.operations import operations_behind
+from graph_opt.ops.late_training import TABLES_LEFT
 from graph_opt.reporting.stderr import say_for_all_ranks
 from graph_opt.runtime.stages import stages_of
-
-_NO_GRADIENTS = (
-    "training was added to the graph after its lookups had moved ahead of the step: tf.gradients "
-    "gives None for the tables of these lookups, and the new training leaves them as they are; "
-    "build all training before the session's first run"
-)
 
 
 class LateTraining:
@@ -33,18 +27,17 @@ class LateTraining:
         self._count = len(operations_from(graph, 0))
         self._version = graph.version
 
-    def before_step(self, graph: Any, fetches: Sequence[Any], targets: Sequence[Any]) -> None:
+    def before_step(self, session: Any, reached: Set[Any]) -> None:
         """Looks at a step that the session has not run before.
 
         Args:
-          graph: The session's graph.
-          fetches: The tensors that the script fetches.
-          targets: The operations that it runs.
+          session: The session.
+          reached: `operations_behind` the step.
         """
+        graph = session.graph
         if not self._may_come or graph.version == self._version:
             return
-        new = [each for each in operations_from(graph, self._count) if is_use(each.type, TRAINS)]
-        asked_for = new and operations_behind([tensor.op for tensor in fetches] + list(targets))
-        if any(operation in asked_for for operation in new):
+        new = operations_from(graph, self._count)
+        if any(each in reached and is_use(each.type, TRAINS) for each in new):
             self._may_come = False
-            say_for_all_ranks(_NO_GRADIENTS)
+            say_for_all_ranks(TABLES_LEFT)

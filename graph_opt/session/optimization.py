@@ -26,6 +26,7 @@ from graph_opt.rules.op_names import is_collective
 from graph_opt.runtime.stages import stages_of
 from graph_opt.session.graph_records import is_settled, was_rewritten_differently, was_stopped
 from graph_opt.session.live import OptimizationRequest, optimize_live_graph
+from graph_opt.sharding.merged_updates import keep_updates_apart
 
 _NOT_PREFETCHED = (
     "the graph trains nothing, so its lookups do not run ahead (graph_opt.optimize_graph asks for "
@@ -68,6 +69,7 @@ def optimize_before_first_run(
     with planned(graph):
         _optimize(graph, config, target, fetched, prefetches_inference=True)
         _tell_nodes_apart(graph)
+        _keep_updates(graph, config)
 
 
 def optimize_training_graph(
@@ -91,12 +93,20 @@ def optimize_training_graph(
     with planned(graph):
         _optimize(graph, config, target, fetched, prefetches_inference=False)
         _tell_nodes_apart(graph)
+        _keep_updates(graph, config)
 
 
 def _tell_nodes_apart(graph: Any) -> None:
     name_buffers_after_graph(graph)
     # If ranks kept different ones of two equal messages, each would wait for the other's for ever.
     keep_apart(operation for operation in graph.get_operations() if is_collective(operation.type))
+
+
+def _keep_updates(graph: Any, config: Any) -> None:
+    """Leaves updates of sharded tables to TensorFlow's ops where a config asks for it."""
+    grouped = None if config is None else session_options(config).group_embedding
+    if grouped is not None and not grouped.fuse_update:
+        keep_updates_apart(graph)
 
 
 def is_training_graph(graph: Any) -> bool:

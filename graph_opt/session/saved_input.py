@@ -20,19 +20,24 @@ _AHEAD = (
 
 
 class SavedInput:
-    """Says so once, before a step that saves such a position."""
+    """Says so once, before a step that saves such a position.
 
-    def __init__(self) -> None:
+    Args:
+      reach: The stages of the session's graph.
+    """
+
+    def __init__(self, reach: StageReach) -> None:
+        self._reach = reach
         self._said = False
 
-    def before_step(self, reach: StageReach, reached: Set[Any]) -> None:
+    def before_step(self, session: Any, reached: Set[Any]) -> None:
         """Looks at a step that the session has not run before.
 
         Args:
-          reach: The stages of the session's graph.
+          session: The session.
           reached: `operations_behind` the step.
         """
-        iterator, stage = ("", "") if self._said else reach.saved_iterator(reached)
+        iterator, stage = ("", "") if self._said else self._reach.saved_iterator(reached)
         if iterator:
             self._said = True
             say_for_all_ranks(_AHEAD.format(iterator, stage))

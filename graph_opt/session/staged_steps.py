@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.compat.sessions import Elements, Given, share_session
@@ -67,9 +67,8 @@ class StagedSteps(RecordedSession):
         self._fetch_map: Optional[FetchMap] = None
         self._name_map: Optional[NameMap] = None
         self._hooks = SessionHooks(self)
-        self._untrained: Optional[UntrainedGraph] = None
-        self._late_training: Optional[LateTraining] = None
-        self._saved_input = SavedInput()
+        # Each is called with the session and `operations_behind` a step that it has not run before.
+        self._watchers: Sequence[Callable[[Any, Set[Any]], None]] = ()
         self._shadow: Optional[ShadowSteps] = None
         self._input = InputWatch(self)
         self.watch_servers(config, self._threads.give_up)
@@ -251,9 +250,13 @@ class StagedSteps(RecordedSession):
             export_users_graph(graph)
         self._reach = StageReach(graph)
         self.learn_graph()
-        self._untrained = UntrainedGraph(graph)
-        self._untrained.first_run(self)
-        self._late_training = LateTraining(graph)
+        untrained = UntrainedGraph(graph)
+        untrained.first_run(self)
+        self._watchers = (
+            untrained.before_step,
+            LateTraining(graph).before_step,
+            SavedInput(self._reach).before_step,
+        )
         self._shadow = shadow_steps(self, self._wanted_config)
         self._ran = True
         for hooks in self._hooks:
@@ -262,13 +265,11 @@ class StagedSteps(RecordedSession):
     def _resolve(
         self, given: Sequence[Elements], is_partial: bool, elements: Tuple[Any, ...]
     ) -> Step:
-        assert self._fetch_map and self._reach and self._name_map and self._untrained
-        assert self._late_training
+        assert self._fetch_map and self._reach and self._name_map
         fetches, targets, feeds = given
         fetched, run, fed, reached = self._fetch_map.resolved(fetches, targets, feeds, is_partial)
-        self._untrained.before_step(self, reached)
-        self._late_training.before_step(self._graph_of_session(), fetches, targets)
-        self._saved_input.before_step(self._reach, reached)
+        for before_step in self._watchers:
+            before_step(self, reached)
         fills = self._reach.filled_by(reached)
         if not fills and not self._name_map.is_stopped:
             self._reach.refuse_direct_reads(reached)

@@ -10,6 +10,7 @@ from graph_opt.compat.outer_graphs import outermost_graph
 from graph_opt.compat.resource_variables import NamedInCheckpoints
 from graph_opt.embedding.lookup_builders import LookupBuilder
 from graph_opt.reporting.warnings_given import warn_once
+from graph_opt.sharding.equal_updates import note_update
 from graph_opt.sharding.exchange import ShardedTable
 from graph_opt.sharding.group_lookups import OfRanks
 from graph_opt.sharding.keyed_rows import KeyedRows, ShardedRows, TablePart
@@ -54,7 +55,7 @@ class ShardedVariable(OnRanks, NamedInCheckpoints):
         super().__init__(**arguments)
         note_table(self)
         if transport.size > 1:
-            take_rows_of_ranks_as_they_are()
+            take_rows_of_ranks_as_they_are(note_update)
         graph = outermost_graph()
         if graph is not None:
             save_whole_tables(graph, transport, self)

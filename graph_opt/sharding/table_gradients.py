@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any, List, Optional, Set
 
 from graph_opt.compat import tf
+from graph_opt.compat.exchange_sums import EXCHANGE_SUMS
 
 _REDUCTIONS = (
     *("HorovodAllgather", "HorovodGroupedAllgather"),
     *("HorovodAllreduce", "HorovodGroupedAllreduce"),
 )
-_GRADIENTS = "ExchangeGatherGrad"
 # What may be between a gradient and the collective that gets it: scales, sums, changes of form.
 _BETWEEN = (
     *("Bitcast", "Cast", "ConcatV2", "Identity", "IdentityN", "Reshape", "StridedSlice", "Switch"),
@@ -42,7 +42,7 @@ def reduction_fault(collective: Any) -> Optional[str]:
 
 def _tables_of(operation: Any) -> Optional[str]:
     """The tables of which an operation gives gradients."""
-    if operation.type == _GRADIENTS:
+    if operation.type == EXCHANGE_SUMS:
         names = [tf.compat.as_str(name) for name in operation.get_attr("table_names")]
         return "table {}".format(", ".join("'{}'".format(name) for name in names))
     return None

@@ -13,7 +13,9 @@ namespace gpu {
 // What formulas compute with: one column of a row.
 struct Lanes {
   typedef float Vector;
+  static constexpr bool kOneColumn = false;
   GRAPH_OPT_GPU static float SquareRoot(float x) { return sqrtf(x); }
+  GRAPH_OPT_GPU static float ReciprocalRoot(float x) { return 1.0f / sqrtf(x); }
   GRAPH_OPT_GPU static float Power(float x, float exponent) { return powf(x, exponent); }
   GRAPH_OPT_GPU static float Least(float a, float b) { return gpu::Least(a, b); }
   GRAPH_OPT_GPU static float Greatest(float a, float b) { return gpu::Greatest(a, b); }

@@ -21,7 +21,7 @@ class EncodedRequest {
  private:
   const int64_t* const words_;
   const int64_t size_;
-  bool is_narrow_;
+  const bool is_narrow_;
 };
 
 // The words of a request that was received.

@@ -9,6 +9,7 @@ namespace optimizers {
 // tf.train.AdadeltaOptimizer, and Keras'. Only averages of rows with a gradient decay.
 struct Adadelta : Spec {
   static constexpr int kSlots = 2;
+  static constexpr bool kTellsColumns = true;
   float learning_rate;
   float rho;
   float epsilon;
@@ -30,8 +31,8 @@ struct Adadelta : Spec {
   GRAPH_OPT_FORMULA void Update(V gradient, V* weights, V* accumulator,
                                 V* accumulated_update) const {
     *accumulator = *accumulator * rho + gradient * gradient * (1.0f - rho);
-    const V update = Lanes::SquareRoot(*accumulated_update + epsilon) /
-                     Lanes::SquareRoot(*accumulator + epsilon) * gradient;
+    const V update = Lanes::SquareRoot(*accumulated_update + epsilon) *
+                     Lanes::ReciprocalRoot(*accumulator + epsilon) * gradient;
     *weights -= update * learning_rate;
     *accumulated_update = *accumulated_update * rho + update * update * (1.0f - rho);
   }

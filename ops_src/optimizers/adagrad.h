@@ -9,6 +9,7 @@ namespace optimizers {
 // tf.train.AdagradOptimizer; V2, which Keras uses, adds epsilon to the root.
 struct Adagrad : Spec {
   static constexpr int kSlots = 1;
+  static constexpr bool kTellsColumns = true;
   float learning_rate;
   float epsilon;
   bool update_slots;
@@ -29,7 +30,11 @@ struct Adagrad : Spec {
   template <typename Lanes, typename V = typename Lanes::Vector>
   GRAPH_OPT_FORMULA void Update(V gradient, V* weights, V* accumulator) const {
     if (update_slots) *accumulator += gradient * gradient;
-    *weights -= learning_rate * gradient / (Lanes::SquareRoot(*accumulator) + epsilon);
+    if (epsilon == 0 && !Lanes::kOneColumn) {
+      *weights -= learning_rate * gradient * Lanes::ReciprocalRoot(*accumulator);
+    } else {
+      *weights -= learning_rate * gradient / (Lanes::SquareRoot(*accumulator) + epsilon);
+    }
   }
 };
 

@@ -41,6 +41,7 @@ struct FtrlValues : Spec {
 
 // tf.train.FtrlOptimizer; V2 has l2_shrinkage.
 struct Ftrl : FtrlValues {
+  static constexpr bool kTellsColumns = true;
   bool multiply_linear_by_lr;
 
   template <typename Description>
@@ -62,20 +63,34 @@ struct Ftrl : FtrlValues {
     const V shrunk = l2_shrinkage == 0 ? gradient : gradient + 2.0f * l2_shrinkage * *weights;
     const V grown = *accumulator + gradient * gradient;
     const V power = Power<Lanes>(grown);
-    const V change = power - Power<Lanes>(*accumulator);
+    const V change = Change<Lanes>(grown, power, *accumulator);
+    V added;
+    V taken;
     V quadratic;
     V bound;
     if (multiply_linear_by_lr) {
-      *linear += shrunk * learning_rate - change * *weights;
+      added = shrunk * learning_rate;
+      taken = change * *weights;
       quadratic = power + 2.0f * l2 * learning_rate;
       bound = V{} + l1 * learning_rate;
     } else {
-      *linear += shrunk - change / learning_rate * *weights;
+      added = shrunk;
+      taken = change / learning_rate * *weights;
       quadratic = power / learning_rate + 2.0f * l2;
       bound = V{} + l1;
     }
+    *linear = Lanes::kOneColumn ? *linear + added - taken : *linear + (added - taken);
     *weights = (Lanes::Greatest(Lanes::Least(*linear, bound), -bound) - *linear) / quadratic;
     *accumulator = grown;
+  }
+
+ private:
+  // TensorFlow's loop over rows of one column has the general power here in place of a root.
+  template <typename Lanes, typename V = typename Lanes::Vector>
+  GRAPH_OPT_FORMULA V Change(V grown, V power, V accumulator) const {
+    if (!Lanes::kOneColumn) return power - Power<Lanes>(accumulator);
+    return Lanes::Power(grown, -learning_rate_power) -
+           Lanes::Power(accumulator, -learning_rate_power);
   }
 };
 

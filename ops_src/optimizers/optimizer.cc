@@ -126,7 +126,9 @@ class Given {
 // Arithmetic of the formulas in double precision.
 struct Doubles {
   typedef double Vector;
+  static constexpr bool kOneColumn = false;
   static double SquareRoot(double x) { return sqrt(x); }
+  static double ReciprocalRoot(double x) { return 1 / sqrt(x); }
   static double Power(double x, float exponent) { return pow(x, static_cast<double>(exponent)); }
   static double Least(double a, double b) { return b < a ? b : a; }
   static double Greatest(double a, double b) { return a < b ? b : a; }

@@ -7,6 +7,7 @@ namespace graph_opt {
 namespace optimizers {
 
 struct RMSPropValues : Spec {
+  static constexpr bool kTellsColumns = true;
   float learning_rate;
   float rho;
   float momentum;
@@ -39,8 +40,8 @@ struct RMSProp : RMSPropValues {
   template <typename Lanes, typename V = typename Lanes::Vector>
   GRAPH_OPT_FORMULA void Update(V gradient, V* weights, V* mean_square, V* moment) const {
     *mean_square = *mean_square * rho + gradient * gradient * (1.0f - rho);
-    *moment =
-        *moment * momentum + learning_rate * gradient / Lanes::SquareRoot(*mean_square + epsilon);
+    *moment = *moment * momentum +
+              Lanes::ReciprocalRoot(*mean_square + epsilon) * learning_rate * gradient;
     *weights -= *moment;
   }
 };
@@ -66,7 +67,7 @@ struct CenteredRMSProp : RMSPropValues {
     *mean_square = *mean_square * rho + gradient * gradient * (1.0f - rho);
     *mean = *mean * rho + gradient * (1.0f - rho);
     const V variance = *mean_square + epsilon - *mean * *mean;
-    *moment = *moment * momentum + learning_rate * gradient / Lanes::SquareRoot(variance);
+    *moment = *moment * momentum + Lanes::ReciprocalRoot(variance) * learning_rate * gradient;
     *weights -= *moment;
   }
 };

@@ -26,7 +26,9 @@
 //                compiled for single numbers (GPUs), vectors (CPUs) and doubles (checks): numbers
 //                are Lanes::Vector, on which arithmetic works with floats, too, and Lanes has
 //                SquareRoot, Power, Least and Greatest. Results are those of TensorFlow's op
-//                (tensorflow/core/kernels/training_ops.cc): keep its order of operations.
+//                (tensorflow/core/kernels/training_ops.cc): keep its order of operations. A formula
+//                that says kTellsColumns has ReciprocalRoot as well, to TensorFlow's bits, and
+//                kOneColumn, whether rows have one column, for which some ops have other steps.
 //
 //   Summand      Of formulas whose columns depend on each other (kSumsRow): what of each column, as
 //                it is before the update, is summed over the row. TakeRowSum gets the sum before
@@ -65,6 +67,7 @@ namespace optimizers {
 
 struct Spec {
   static constexpr bool kSumsRow = false;
+  static constexpr bool kTellsColumns = false;
   void Prepare() {}
   template <typename Description>
   void Idle(Description*) const {}

@@ -1,9 +1,11 @@
 #include "requests/request_numbers.h"
 
+#include <fcntl.h>
 #include <pthread.h>
+#include <time.h>
+#include <unistd.h>
 
 #include <atomic>
-#include <random>
 
 #include "requests/imported_function.h"
 
@@ -14,9 +16,28 @@ constexpr char kOfTensorFlow[] = "_ZN10tensorflow18GetUniqueRequestIdEv";
 
 std::atomic<uint64_t> next_place{0};
 
+// Not std::random_device, which needs functions that the C libraries of portable wheels lack, nor
+// anything that a forked process must not call.
+bool ReadRandom(uint64_t* value) {
+  const int file = open("/dev/urandom", O_RDONLY | O_CLOEXEC);
+  if (file < 0) return false;
+  const bool is_read = read(file, value, sizeof(*value)) == sizeof(*value);
+  close(file);
+  return is_read;
+}
+
+// Where the system gives no random numbers: processes of one machine differ in their ids, machines
+// in their clocks.
+uint64_t FromClock() {
+  timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  return (static_cast<uint64_t>(getpid()) << 40) ^ (static_cast<uint64_t>(now.tv_sec) << 20) ^
+         now.tv_nsec;
+}
+
 void BeginAnywhere() {
-  std::random_device device;
-  next_place = (static_cast<uint64_t>(device()) << 32) | device();
+  uint64_t place = 0;
+  next_place = ReadRandom(&place) ? place : FromClock();
 }
 
 bool Begin() {

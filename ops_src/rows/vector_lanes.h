@@ -124,6 +124,31 @@ inline Floats Choose(Words mask, Floats yes, Floats no) {
   return (Floats)((mask & (Words)yes) | (~mask & (Words)no));
 }
 
+// What the CPU estimates 1 / sqrt(x) as: the same for each x, whatever the width of its vector.
+inline Floats EstimatedReciprocalRoot(Floats x) {
+#if defined(__AVX512F__)
+  const __m256 low = _mm256_rsqrt_ps(_mm512_castps512_ps256(x));
+  const __m256 high = _mm256_rsqrt_ps(_mm512_maskz_extractf32x8_ps(0xff, x, 1));
+  return _mm512_maskz_insertf32x8(0xffff, _mm512_castps256_ps512(low), high, 1);
+#elif defined(__AVX2__)
+  return _mm256_rsqrt_ps(x);
+#elif defined(__SSE2__)
+  return _mm_rsqrt_ps(x);
+#else
+  return 1.0f / SquareRoot(x);
+#endif
+}
+
+// 1 / sqrt(x) by that estimate and one step of Newton's method, in Eigen's order of operations
+// (generic_rsqrt_newton_step): TensorFlow's kernels have these bits where they take several columns
+// at once.
+inline Floats RefinedReciprocalRoot(Floats x) {
+  const Floats estimate = EstimatedReciprocalRoot(x);
+  const Floats error = x * estimate * estimate + -1.0f;
+  const Floats refined = estimate * -0.5f * error + estimate;
+  return Choose((Words)(refined != refined), estimate, refined);  // of 0 and of infinity
+}
+
 inline Floats Least(Floats a, Floats b) { return Choose((Words)(b < a), b, a); }
 inline Floats Greatest(Floats a, Floats b) { return Choose((Words)(a < b), b, a); }
 

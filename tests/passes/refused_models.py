@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any, Callable, Dict, NamedTuple, Optional
 
 from graph_opt.compat import tf
+from graph_opt.contrib.lookup import MutableHashTable
 from graph_opt.runtime.mark import async_embedding_mark_node
 from graph_opt.runtime.staged import staged
 from tests.passes import fused_models, models
@@ -139,6 +140,13 @@ def after_counting_steps(inputs: Inputs) -> None:
 def ids_from_a_variable(inputs: Inputs) -> None:
     shift = tf.get_variable("shift", [], tf.int64, tf.zeros_initializer(), use_resource=False)
     looked_up(inputs["one"] + shift)
+
+
+@left_in_main("hash_table_written")
+def ids_numbered_as_they_come(inputs: Inputs) -> None:
+    numbers = MutableHashTable(tf.int64, tf.int64, 0)
+    looked_up(numbers.lookup(inputs["one"]))
+    numbers.insert(inputs["one"], inputs["one"])
 
 
 @left_in_main("seeded_random_with_threads", threads_num=2)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, FrozenSet, List
+import re
+from typing import Any, Callable, FrozenSet, Iterator, List, NamedTuple
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from tests.session.bad_batches import (
     outcome_of_step,
     train,
 )
+from tests.session.parameter_servers import cluster
 from tests.session.small_model import async_config, run_to_end
 
 NONE: FrozenSet[int] = frozenset()
@@ -72,34 +74,89 @@ def test_every_error_comes_once_and_in_its_place(where: str, threads: int) -> No
                 assert ours == stock
 
 
-@pytest.mark.parametrize("use_resource", [False, True])
-def test_a_bad_id_is_an_error_of_its_lookup(use_resource: bool) -> None:
-    def failed(open_session: Callable[..., Any], config: Any, bad: str) -> str:
+class Failing(NamedTuple):
+    """A model that fails in its only step.
+
+    Attributes:
+      target: Of the session, whose first parameter server has the tables; "" for one process.
+      use_resource: Whether the tables are resource variables.
+      bad: The table that the bad id is looked up in; "" for none.
+      initialized: Matches the names of variables that are initialized.
+    """
+
+    target: str
+    use_resource: bool
+    bad: str
+    initialized: str = ""
+
+    def operation(self, open_session: Callable[..., Any], config: Any) -> str:
+        """Name and kind of the node that fails, with the kind of error."""
         with tf.Graph().as_default():
             ids = {name: tf.placeholder(tf.int64, [None], name=name) for name in ("one", "other")}
-            one, other = (
-                tf.get_variable("of_" + name, [5, 4], use_resource=use_resource) for name in ids
-            )
-            positions = tf.constant([[0, 0], [1, 0]], tf.int64)
-            bags = tf.SparseTensor(positions, ids["other"], [2, 1])
-            results = [
-                tf.nn.embedding_lookup(one, ids["one"]),
-                tf.nn.safe_embedding_lookup_sparse(other, bags, combiner="sum"),
-            ]
-            loss = tf.add_n([tf.nn.l2_loss(result) for result in results])
-            train_op = tf.train.GradientDescentOptimizer(0.1).minimize(loss)
-            feeds = {each: [1, 7 if name == bad else 2] for name, each in ids.items()}
-            with open_session(config=config) as session:
-                session.run(tf.global_variables_initializer())
+            device = "/job:ps/task:0" if self.target else ""
+            with tf.device(tf.train.replica_device_setter(1, device) if device else None):
+                one, other = (
+                    tf.get_variable("of_" + name, [5, 4], use_resource=self.use_resource)
+                    for name in ids
+                )
+                positions = tf.constant([[0, 0], [1, 0]], tf.int64)
+                bags = tf.SparseTensor(positions, ids["other"], [2, 1])
+                results = [
+                    tf.nn.embedding_lookup(one, ids["one"]),
+                    tf.nn.safe_embedding_lookup_sparse(other, bags, combiner="sum"),
+                ]
+                loss = tf.add_n([tf.nn.l2_loss(result) for result in results])
+                train_op = tf.train.AdagradOptimizer(0.1).minimize(loss)
+            feeds = {each: [1, 7 if name == self.bad else 2] for name, each in ids.items()}
+            with open_session(self.target, config=config) as session:
+                variables = [each for each in tf.global_variables() if self._has_value(each)]
+                session.run(tf.variables_initializer(variables))
                 step = outcome_of_step(lambda: session.run(train_op, feeds))
-            assert step.kind == "InvalidArgumentError"
-            return str(step.operation)
+            return "{} {}".format(step.kind, step.operation)
 
+    def _has_value(self, variable: Any) -> bool:
+        return re.search(self.initialized, variable.op.name) is not None
+
+
+def fused() -> Any:
     config = graph_opt.ConfigProto()
     config.graph_options.optimizer_options.do_group_embedding = True
-    for bad in ("one", "other"):
-        ours = failed(graph_opt.Session, config, bad)
-        assert ours == failed(tf.Session, None, bad) != ""
+    return config
+
+
+@pytest.fixture(scope="module")
+def of_worker() -> Iterator[str]:
+    with cluster(servers=1) as (target,):
+        yield target
+
+
+@pytest.mark.parametrize("use_resource", [False, True])
+@pytest.mark.parametrize("bad", ["one", "other"])
+def test_a_bad_id_is_an_error_of_its_lookup(bad: str, use_resource: bool) -> None:
+    failing = Failing("", use_resource, bad)
+    stock = failing.operation(tf.Session, None)
+    assert stock.startswith("InvalidArgumentError ")
+    assert failing.operation(graph_opt.Session, fused()) == stock
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bad", ["one", "other"])
+def test_a_bad_id_is_an_error_of_its_lookup_where_servers_look_rows_up(
+    bad: str, of_worker: str
+) -> None:
+    failing = Failing(of_worker, True, bad)
+    stock = failing.operation(tf.Session, None)
+    assert failing.operation(graph_opt.Session, fused()) == stock
+
+
+@pytest.mark.parametrize("use_resource", [False, True])
+def test_a_slot_without_a_value_is_an_error_of_its_update(use_resource: bool) -> None:
+    failing = Failing("", use_resource, "", initialized="^of_(one|other$)")
+    stock = failing.operation(tf.Session, None)
+    ours = failing.operation(graph_opt.Session, fused())
+    # TensorFlow's update of a resource variable says that its input is NULL, an InternalError.
+    assert ours.startswith("FailedPreconditionError ") and "update_of_other" in ours
+    assert ours.split()[1] == stock.split()[1]
 
 
 def test_when_every_batch_is_bad_no_thread_runs_ahead_of_the_buffer() -> None:

@@ -163,8 +163,11 @@ def test_a_handle_of_an_iterator_made_too_late_is_refused() -> None:
         session.run(model.loss, inputs.feeds(session, TRAIN))
         late = tf.data.make_one_shot_iterator(dataset())
         handle = session.run(late.string_handle())
-        with pytest.raises(tf.errors.InvalidArgumentError, match="Make all iterators before"):
+        match = "Make all iterators before"
+        with pytest.raises(tf.errors.InvalidArgumentError, match=match) as refused:
             session.run(model.loss, {"handle:0": handle})
+        assert refused.value.op is not None
+        assert refused.value.op.type == "IteratorGetNext"
         assert session.run(inputs.features["row"], inputs.feeds(session, TRAIN))[0] == 8
 
 

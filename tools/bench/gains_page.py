@@ -146,7 +146,7 @@ GAINS = (
         "serving",
         [("p50_over_stock", "exported")],
         _SERVED,
-        {"clients": {1}},
+        {"clients": {1}, "client": {"c"}},
     ),
 )
 

@@ -161,6 +161,7 @@ _TABLES: Dict[
     ("dynamic", "work"): (dynamic_page.WORK_HEAD, dynamic_page.work_rows),
     ("deeprec", None): (deeprec_page.HEAD, deeprec_page.rows),
     ("collectives", None): (collectives_page.HEAD, collectives_page.rows),
+    ("collectives", "alone"): (collectives_page.ALONE_HEAD, collectives_page.alone_rows),
     ("scaling", None): (scaling_page.HEAD, scaling_page.rows),
     ("scaling", "time"): (scaling_page.HEAD, scaling_page.time_rows),
     ("scaling", "uneven"): (scaling_page.HEAD, scaling_page.uneven_rows),

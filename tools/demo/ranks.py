@@ -18,9 +18,9 @@ import tqdm
 
 from tools.bench.argument_types import positive
 from tools.bench.collectives.figures import times_of
-from tools.bench.collectives.launch import RANKS, found_by_ranks
+from tools.bench.collectives.launch import found_by_ranks
 from tools.bench.collectives.modes import DEMONSTRATED
-from tools.bench.collectives.settings import DLRM, Setting
+from tools.bench.collectives.settings import DLRM, RANKS, Setting
 from tools.bench.collectives.weights import score_of_ranks
 from tools.bench.training.command import exit_code_of
 from tools.demo.ranks_report import Outcome, report
@@ -53,11 +53,12 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         steps=flags.steps,
         with_floor=False,
         quick=flags.quick,
+        ranks=flags.ranks,
     )
-    return exit_code_of(lambda: print(report(_outcome(setting, flags.ranks))))
+    return exit_code_of(lambda: print(report(_outcome(setting))))
 
 
-def _outcome(setting: Setting, ranks: int) -> Outcome:
+def _outcome(setting: Setting) -> Outcome:
     model = setting.model  # Generates its rows here, for all ranks.
     with tempfile.TemporaryDirectory() as name, tqdm.tqdm(unit="turn", disable=None) as bar:
         folder = Path(name)
@@ -67,9 +68,11 @@ def _outcome(setting: Setting, ranks: int) -> Outcome:
             bar.n = done
             bar.set_description(mode)
 
-        found = found_by_ranks(setting, folder, watch, keep_weights=True, ranks=ranks)
+        found = found_by_ranks(setting, folder, watch, keep_weights=True)
         bar.set_description("scores")
-        scores = {mode: score_of_ranks(model, folder, mode, ranks) for mode in setting.modes}
+        scores = {
+            mode: score_of_ranks(model, folder, mode, setting.ranks) for mode in setting.modes
+        }
         bar.n = bar.total
         bar.set_description("done")
     return Outcome(setting, found, times_of(found), scores)

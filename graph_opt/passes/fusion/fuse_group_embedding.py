@@ -38,11 +38,12 @@ from graph_opt.passes.fusion.deferred import DeferredVariables
 from graph_opt.passes.fusion.dense_readers import dense_readers
 from graph_opt.passes.fusion.group_nodes import FUSED, Columns
 from graph_opt.passes.fusion.groups import LookupGroup
-from graph_opt.passes.fusion.outcome import LookupNodes, fused_lookups
+from graph_opt.passes.fusion.outcome import fused_lookups
 from graph_opt.passes.fusion.plan import FusionPlan, FusionPlanner, LeftOut
 from graph_opt.passes.fusion.row_gradients import write_rows_of_gradient
 from graph_opt.passes.fusion.sent_gradients import SentGradient
 from graph_opt.passes.fusion.updated_tables import UpdateGroup
+from graph_opt.passes.fusion.users_nodes import UsersNodes
 from graph_opt.passes.pass_state import PassState
 from graph_opt.passes.protect_gathers import exposed_reads
 from graph_opt.passes.table_kinds import FUSED_LOOKUPS
@@ -104,8 +105,8 @@ def fuse_group_embedding(state: PassState, options: SessionOptions) -> PassState
             fused.name_map.with_dead(dead),
             substitutes={**fused.name_map.substitutes, **fusion.substitutes},
         )
-        if fusion.gathers:
-            name_map = name_map.with_part(LookupNodes(fusion.gathers))
+        if fusion.users_nodes.of_variables:
+            name_map = name_map.with_part(fusion.users_nodes)
         if fusion.deferred is not None:
             name_map = name_map.with_part(fusion.deferred)
         fused = dataclasses.replace(fused.without(dead), name_map=name_map)
@@ -133,7 +134,7 @@ class _Fusion:
         self._outputs: Dict[str, str] = {}
         self.catch_up = CatchUp(view, self._nodes, self._edits, {})
         self.deferred: Optional[DeferredVariables] = None
-        self.gathers: Dict[str, Tuple[str, ...]] = {}
+        self.users_nodes = UsersNodes({}, {})
         self.replaced: Set[str] = set()
         self.merged: List[MergedOp] = []
         self.summed_before_sending = 0
@@ -167,10 +168,12 @@ class _Fusion:
         columns = None
         if concatenation is not None:
             columns = Columns(concatenation.columns, concatenation.width)
+        before = len(self._nodes.nodes)
         lookup = group.kind.write_lookup(self._nodes, group.members, columns)
         group.kind.write_catch_up(self._nodes, group.members, lookup)
+        written = [made.name for made in self._nodes.nodes[before:]]
+        self.users_nodes.add_lookups(written, [m.candidate.lookup for m in group.members])
         node, pooled = lookup.name, lookup.outputs("pooled")
-        self.gathers[node] = tuple(m.candidate.lookup.gathers[0] for m in group.members)
         output = group.members[0].candidate.lookup.output
         writer = self._nodes.writer("result", self._view.device(output.node))
         if concatenation is not None:
@@ -217,6 +220,7 @@ class _Fusion:
             self._nodes, group.members, group.updates, list(controls), columns
         )
         for shard, update in group.updates.items():
+            self.users_nodes.add_update(made[shard], update)
             for end in (update.end, *update.slot_ends):
                 self._edits.replace_waits(end, made[shard])
             self.replaced.update(update.nodes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import AbstractSet, Dict, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import AbstractSet, Dict, Optional, Sequence, Set, Tuple
 
 from graph_opt.graph.refusal import Refusal
 from graph_opt.passes.fusion.candidates import Candidate, CandidateSearch
@@ -15,16 +15,6 @@ from graph_opt.reporting.outcomes import (
     FusedLookup,
 )
 from graph_opt.rules.lookup import FUSED_APIS, Lookup
-
-
-class LookupNodes(NamedTuple):
-    """What fused lookups stand for, for errors.
-
-    Attributes:
-      gathers: By name of a fused op, a gather of each of its lookups, in the op's order.
-    """
-
-    gathers: Mapping[str, Tuple[str, ...]]
 
 
 @dataclasses.dataclass

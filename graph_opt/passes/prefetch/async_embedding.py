@@ -133,17 +133,15 @@ class _Planner:
         """The rewrite that splits the graph."""
         everything = [*self._search.lookups, *self._columns]
         unused = unused_lookups(self._view, everything, self._fetched)
-        inexact = {
-            str(one.output): refuse_inexact(one, self._exact, self._options) for one in everything
-        }
+        inexact = self._inexact(everything)
         exchanged = {
             lookup.output.node
             for lookup in everything
             if lookup.api == EXCHANGED_LOOKUP
             and str(lookup.output) not in unused
-            and not inexact[str(lookup.output)]
+            and str(lookup.output) not in inexact
         }
-        unused.update((name, refusal) for name, refusal in inexact.items() if refusal)
+        unused.update(inexact)
         used: List[Lookup] = []
         left: List[Lookup] = []
         for lookup in everything:
@@ -160,6 +158,19 @@ class _Planner:
         for region in regions:
             self._add_stages(region, order, names)
         return Rewrite(tuple(self._nodes), tuple(self._inputs), tuple(self._controls))
+
+    def _inexact(self, lookups: Sequence[Lookup]) -> Dict[str, Refusal]:
+        """Why some lookups stay where rows must be exact, by name of their results."""
+        refusals = {
+            str(one.output): refuse_inexact(one, self._exact, self._options) for one in lookups
+        }
+        inexact = {name: refusal for name, refusal in refusals.items() if refusal}
+        if inexact:
+            # What would stay in any case has its own reason.
+            staying = [one for one in lookups if str(one.output) in inexact]
+            found = self._batches.regions(staying, self._options.threads_num)
+            inexact.update((str(lookup.output), refusal) for lookup, refusal in found.refused)
+        return inexact
 
     def name_map(self, before: NameMap) -> NameMap:
         """What names stand for after the rewrite."""

@@ -24,6 +24,8 @@ from graph_opt.passes.node_writer import NodeWriter
 from graph_opt.passes.prefetch.movable import Movability
 
 _TO_STRING_HANDLE = "IteratorToStringHandle"
+CHECK_OF = "check_of"
+"""The scope of what checks which input a step reads; the source's own name is behind it."""
 
 
 class Choice(abc.ABC):
@@ -148,7 +150,9 @@ class FedIterator(Choice):
             "ahead: {}. Make all iterators before the first session.run, or open the session "
             "without do_async_embedding.".format(self.source, ", ".join(self._iterators)),
         )
-        known = writer.call("check", "Assert", condition=either, data=[message])
+        known = writer.call(
+            "{}/{}".format(CHECK_OF, self.source), "Assert", condition=either, data=[message]
+        )
         return [
             writer.call(
                 "is_{}".format(number), "Identity", waits_for=[known.name], input=each

@@ -26,6 +26,7 @@ from graph_opt.compat.stateful_ops import (
 )
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView
+from graph_opt.passes.prefetch.written_hash_tables import hash_table_writers
 from graph_opt.rules.op_names import ALL_TO_ALL
 
 SHAPE_OPERATIONS = frozenset(["Shape", "ShapeN", "Size", "Rank", "VariableShape"])
@@ -43,7 +44,8 @@ class Outside(NamedTuple):
     """What is upstream of a tensor that depends on no IO stage.
 
     Attributes:
-      blocker: A placeholder or a stateful operation that must not run in two regions.
+      blocker: A placeholder, a stateful operation that must not run in two regions, or one that
+        reads what steps write.
       variable: A variable whose whole value is read.
     """
 
@@ -69,6 +71,7 @@ class Movability:
         self._threads_num = threads_num
         self._reads = CONSTANT_READS if constant_state else READS
         self._handles = CONSTANT_HANDLES if constant_state else HANDLES
+        self._written = hash_table_writers(view)
         self._outside: Dict[str, Outside] = {}
         self._library: Dict[str, Any] = {
             function.signature.name: function for function in view.library.function
@@ -86,6 +89,8 @@ class Movability:
             return Refusal("collective_upstream", at=name, need=need, saw=op)
         if op in RANDOM:
             return self._refuse_random(name)
+        if name in self._written:
+            return self._refuse_written(name)
         if op in FUNCTION_CALLS:
             return self.refuse_function(name)
         if not is_stateful(op) or op in self._reads or op in ONCE_A_BATCH or op in self._handles:
@@ -104,6 +109,12 @@ class Movability:
             need="threads_num 1, so that each batch gets its own draw",
             saw="threads_num {}".format(self._threads_num),
         )
+
+    def _refuse_written(self, name: str) -> Refusal:
+        writer = self._written[name]
+        need = "a hash table that steps do not write"
+        saw = "{} '{}'".format(self._view.op(writer), writer)
+        return Refusal("hash_table_written", at=name, need=need, saw=saw)
 
     def _refuse_unknown(self, name: str) -> Refusal:
         need = "an op that this process has registered, to tell whether it has state"
@@ -164,6 +175,8 @@ class Movability:
         return self._refuse_blocker(blocker)
 
     def _refuse_blocker(self, blocker: str) -> Refusal:
+        if blocker in self._written:
+            return self._refuse_written(blocker)
         op = self._view.op(blocker)
         if op in PLACEHOLDERS:
             return Refusal(
@@ -217,7 +230,7 @@ class Movability:
             return Outside(None, name)
         if op in self._handles:
             return _NOTHING
-        if op not in self._reads and is_stateful(op):
+        if (op not in self._reads and is_stateful(op)) or name in self._written:
             return Outside(name, None)
         blockers = [self._outside[node].blocker for node in above]
         variables = [self._outside[node].variable for node in above]

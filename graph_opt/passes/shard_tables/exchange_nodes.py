@@ -11,6 +11,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 import numpy as np
 
 from graph_opt.compat import tf
+from graph_opt.compat.exchange_sums import EXCHANGE_SUMS
 from graph_opt.graph.op_call import Call, Tensor
 from graph_opt.graph.view import TensorRef
 from graph_opt.ops.message_names import GRADIENT_SUFFIX, IDS_SUFFIX, ROWS_SUFFIX
@@ -166,7 +167,7 @@ class ExchangeNodes:
         local = [one.rows.num_local_rows(self._messages.rank) for one in self._divided]
         sums = writer.call(
             "gradients",
-            "ExchangeGatherGrad",
+            EXCHANGE_SUMS,
             requests=forward.requests.tensor,
             splits=forward.requests.splits,
             gradients=received.tensor,

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import NamedTuple, Optional, Tuple
 
 from graph_opt.compat import tf
+from graph_opt.compat.exchange_sums import EXCHANGE_SUMS
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.rules.gradients.allgather import is_one_number
 from graph_opt.rules.gradients.gather import Slices
-from graph_opt.rules.op_names import EXCHANGE_SUMS
 
 _FLOAT32 = tf.float32.as_datatype_enum
 

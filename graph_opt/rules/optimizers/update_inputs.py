@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Dict, Hashable, Tuple, Union
 
 from graph_opt.compat import tf
+from graph_opt.compat.exchange_sums import EXCHANGE_SUMS
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.ops.optimizers import OptimizerSpec
@@ -21,7 +22,7 @@ from graph_opt.rules.match.pattern import (
     tensor,
 )
 from graph_opt.rules.match.structure import Structure
-from graph_opt.rules.op_names import EXCHANGE_SUMS, PASS_VALUES_ON, VARIABLES
+from graph_opt.rules.op_names import PASS_VALUES_ON, VARIABLES
 
 Hyperparameter = Union[TensorRef, float]  # a tensor, or the value of a constant
 

@@ -19,6 +19,7 @@ from graph_opt.passes.shard_tables.shard_variables import shard_late_nodes
 from graph_opt.passes.shard_tables.sharded_variables import ShardedVariable, ShardedVariables
 from graph_opt.session.features.feature import Feature, Late, Watched
 from graph_opt.session.graph_records import name_map_of
+from graph_opt.sharding.equal_updates import note_update
 from graph_opt.sharding.guard import guard_graph
 from graph_opt.sharding.keyed_rows import ShardedRows
 from graph_opt.sharding.table_savers import save_whole_tables, whole_value
@@ -155,6 +156,8 @@ def _note_sharded(graph: Any, part: ShardedVariables) -> None:
         found = sharded.get(variable.op.name)
         if found is not None:
             variable.keyed_rows = ShardedRows(found.name, variable, found.rows, found.rank)
+    for op_type in {operation.type for operation in graph.get_operations()}:
+        note_update(op_type)
     with graph.as_default():
         guard_graph(transport)
     save_whole_tables(graph, transport)

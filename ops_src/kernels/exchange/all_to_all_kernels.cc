@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <string>
@@ -60,7 +61,9 @@ class CallCancellation {
   std::atomic<bool> cancelled_{false};
 };
 
-// How elements travel.
+// How elements travel, those of complex128 as two.
+constexpr int kMostCarriedBytes = 8;
+
 CarriedAs Carrier(DataType type, int element_bytes) {
   switch (type) {
     case tensorflow::DT_UINT8:
@@ -84,24 +87,6 @@ CarriedAs Carrier(DataType type, int element_bytes) {
     default:
       if (element_bytes == 2) return CarriedAs::kUint16;
       return element_bytes == 4 ? CarriedAs::kInt32 : CarriedAs::kInt64;
-  }
-}
-
-int BytesOf(CarriedAs carrier) {
-  switch (carrier) {
-    case CarriedAs::kUint8:
-    case CarriedAs::kInt8:
-    case CarriedAs::kBool:
-      return 1;
-    case CarriedAs::kUint16:
-    case CarriedAs::kInt16:
-    case CarriedAs::kFloat16:
-      return 2;
-    case CarriedAs::kInt32:
-    case CarriedAs::kFloat32:
-      return 4;
-    default:
-      return 8;
   }
 }
 
@@ -201,7 +186,7 @@ class ExchangeAllToAllKernel : public AsyncOpKernel {
     message->owner = owner;
     message->row_bytes = row.num_elements() * element_bytes;
     message->carrier = Carrier(tensor.dtype(), element_bytes);
-    message->row_elements = message->row_bytes / BytesOf(message->carrier);
+    message->row_elements = message->row_bytes / std::min(element_bytes, kMostCarriedBytes);
     message->kind = absl::StrCat("rows of ", tensorflow::DataTypeString(tensor.dtype()), " ",
                                  row.DebugString());
     return Status();

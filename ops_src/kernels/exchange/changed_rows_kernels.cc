@@ -37,10 +37,8 @@ class ExchangeChangedRowsKernel : public OwnerKernel<OpKernel> {
     for (int i : served()) mine.Add(tensors, i, table_name(i));
     const std::vector<ServedShard>& shards = mine.shards();
     OP_REQUIRES_OK(ctx, ReadReceived(ctx, shards, &received));
-    std::vector<std::vector<RequestedRows>*> requests;
-    for (std::vector<RequestedRows>& of_rank : received.ranks) requests.push_back(&of_rank);
-    DeviceThreads threads(ctx, mine.BytesOf(tensors, requests));
-    OP_REQUIRES_OK(ctx, StatusOfOp(name(), mine.FindRows(tensors, requests, &threads)));
+    DeviceThreads threads(ctx, mine.BytesOf(tensors, received.ranks));
+    OP_REQUIRES_OK(ctx, StatusOfOp(name(), mine.FindRows(tensors, &received.ranks, &threads)));
     ChangedRowsForRanks message(shards, received, changed, type(), &threads);
     OP_REQUIRES_OK(ctx, StatusOfOp(name(), message.Find()));
     int64_t words = 0;

@@ -50,10 +50,8 @@ class ExchangeGatherKernel : public OwnerKernel<tensorflow::AsyncOpKernel> {
     *agreed = ToTensorFlow(AgreedStatus(received.states));
     if (!agreed->ok()) return Status();
     ArriveAtExchange(exchange_, ExchangePhase::kReceived, nullptr);
-    std::vector<std::vector<RequestedRows>*> requests;
-    for (std::vector<RequestedRows>& of_rank : received.ranks) requests.push_back(&of_rank);
-    DeviceThreads threads(ctx, mine.BytesOf(tensors, requests));
-    TF_RETURN_IF_ERROR(StatusOfOp(name(), mine.FindRows(tensors, requests, &threads)));
+    DeviceThreads threads(ctx, mine.BytesOf(tensors, received.ranks));
+    TF_RETURN_IF_ERROR(StatusOfOp(name(), mine.FindRows(tensors, &received.ranks, &threads)));
     const std::vector<int64_t> elements = ElementsOfRanks(shards, received);
     int64_t size = 0;
     Tensor* rows = nullptr;

@@ -12,13 +12,13 @@ void ServedShards::Add(const VariableTables& variables, int variable, const std:
 }
 
 int64_t ServedShards::BytesOf(const VariableTables& variables,
-                              const std::vector<std::vector<RequestedRows>*>& requests) const {
+                              const std::vector<std::vector<RequestedRows>>& requests) const {
   int64_t bytes = 0;
   for (size_t i = 0; i < shards_.size(); ++i) {
     const DynamicTable* const table = variables.dynamic_table(variables_[i]);
     const int64_t row_bytes = shards_[i].dim * static_cast<int64_t>(sizeof(float));
-    for (const std::vector<RequestedRows>* request : requests) {
-      const RequestedRows& asked = (*request)[i];
+    for (const std::vector<RequestedRows>& request : requests) {
+      const RequestedRows& asked = request[i];
       bytes += (NumReadRows(asked) + asked.count) * row_bytes;
       if (table != nullptr) bytes += table->BytesToFind(asked.count);
     }
@@ -27,13 +27,13 @@ int64_t ServedShards::BytesOf(const VariableTables& variables,
 }
 
 absl::Status ServedShards::FindRows(const VariableTables& variables,
-                                    const std::vector<std::vector<RequestedRows>*>& requests,
+                                    std::vector<std::vector<RequestedRows>>* requests,
                                     Parallel* parallel) {
   for (size_t i = 0; i < shards_.size(); ++i) {
     DynamicTable* const table = variables.dynamic_table(variables_[i]);
     if (table != nullptr) {
       std::vector<RequestedRows*> of_shard;
-      for (std::vector<RequestedRows>* request : requests) of_shard.push_back(&(*request)[i]);
+      for (std::vector<RequestedRows>& request : *requests) of_shard.push_back(&request[i]);
       const absl::Status found = found_.Find(table, of_shard, parallel);
       if (!found.ok()) return found;
     }

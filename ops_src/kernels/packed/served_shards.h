@@ -20,15 +20,13 @@ class ServedShards {
   const std::vector<ServedShard>& shards() const { return shards_; }
 
   // What finding the rows that are asked for, and sending them, costs, as bytes of rows that would
-  // be read meanwhile.
+  // be read meanwhile. There is a request from each rank, or from one worker.
   int64_t BytesOf(const VariableTables& variables,
-                  const std::vector<std::vector<RequestedRows>*>& requests) const;
+                  const std::vector<std::vector<RequestedRows>>& requests) const;
 
-  // Finds the rows of keys that are asked of dynamic tables, by one or several ranks, and where the
-  // rows of all shards are. They stay there while this lives.
+  // Finds the rows of keys that are asked of dynamic tables, and where the rows of all shards are. They stay there while this lives.
   absl::Status FindRows(const VariableTables& variables,
-                        const std::vector<std::vector<RequestedRows>*>& requests,
-                        Parallel* parallel);
+                        std::vector<std::vector<RequestedRows>>* requests, Parallel* parallel);
 
  private:
   std::vector<ServedShard> shards_;

@@ -52,13 +52,14 @@ class GroupGatherKernel : public ServedShardsKernel<OpKernel> {
     const std::vector<ServedShard>& shards = served.shards();
     const Tensor& request = ctx->input(num_shards());
     OP_REQUIRES_OK(ctx, CheckVector(name(), "request", request));
-    std::vector<RequestedRows> requested;
+    std::vector<std::vector<RequestedRows>> requests(1);
+    std::vector<RequestedRows>& requested = requests[0];
     OP_REQUIRES_OK(ctx,
                    StatusOfOp(name(), ReadRequest(reinterpret_cast<const int64_t*>(
                                                       request.flat<tensorflow::int64>().data()),
                                                   request.NumElements(), shards, &requested)));
-    DeviceThreads threads(ctx, served.BytesOf(tensors, {&requested}));
-    OP_REQUIRES_OK(ctx, StatusOfOp(name(), served.FindRows(tensors, {&requested}, &threads)));
+    DeviceThreads threads(ctx, served.BytesOf(tensors, requests));
+    OP_REQUIRES_OK(ctx, StatusOfOp(name(), served.FindRows(tensors, &requests, &threads)));
     int64_t size = 0;
     for (int i = 0; i < num_shards(); ++i) size += requested[i].count * shards[i].dim;
     Tensor* rows = nullptr;

@@ -16,6 +16,7 @@ from graph_opt.compat import tf
 from graph_opt.sharding.transport import OneRank
 from graph_opt.sok.communication import communicating_through
 from tests.horovod_processes import NEEDS_HOROVOD, check_all_done
+from tools.bench.collectives import page
 from tools.bench.collectives.figures import outcome_of
 from tools.bench.collectives.input_layers import ShardedInputLayer
 from tools.bench.collectives.launch import PROGRESS, RanksFailed, found_by_ranks, pass_on
@@ -25,6 +26,7 @@ from tools.bench.collectives.modes import (
     FUSED,
     HOROVOD,
     LOCAL,
+    LOCAL_STOCK,
     OURS_DE,
     SHARD_TABLES,
     SHARDED,
@@ -42,7 +44,7 @@ from tools.demo import ranks as demo
 SETTING = Setting(WIDE, batch=10, rows=100, quick=True)
 # Seconds a step, and CPU seconds, of two ranks and rounds: the second rank takes 1 ms longer.
 MILLISECONDS = {HOROVOD: 19, SHARDED: 9, FUSED: 7, BOTH: 5, LOCAL: 2, "exchange_alone": 1}
-MILLISECONDS.update({SHARD_TABLES: 11, THEIR_DE: 14, OURS_DE: 5})
+MILLISECONDS.update({SHARD_TABLES: 11, THEIR_DE: 14, OURS_DE: 5, LOCAL_STOCK: 10})
 
 
 def found_by(rank: int) -> Dict[str, Any]:
@@ -67,6 +69,13 @@ def test_a_training_is_as_fast_as_its_slowest_rank() -> None:
     assert both.floor == pytest.approx(1000 / 3)  # the model alone takes longest
     # 8 ms in line, 6 ahead, 3 at best
     assert value(records, "overlap_efficiency", BOTH) == pytest.approx(2 / 5)
+
+
+def test_a_rank_alone_is_compared_with_one_that_shards_nothing() -> None:
+    outcome = outcome_of(SETTING._replace(ranks=1), [found_by(0)])
+    assert value(outcome.records, "ratio_to_unsharded", FUSED, ranks=1) == pytest.approx(2 / 7)
+    assert value(outcome.records, "ratio_to_unsharded", SHARDED, ranks=1) == pytest.approx(10 / 9)
+    assert page.alone_rows(outcome)[1].startswith("| wide | fused | 500 → 143 steps/s | **0.29**")
 
 
 def test_traffic_of_tables_is_told_from_that_of_other_variables() -> None:
@@ -168,6 +177,7 @@ def test_the_quick_form(tmp_path: Path) -> None:
     assert value(found, "ratio_to_distributed_embeddings", OURS_DE) > 0
     assert value(found, "bytes_per_step", SHARDED) < value(found, "bytes_per_step", HOROVOD)
     assert "cannot be installed" in content["absent"][0]["reason"]
+    assert value(found, "ratio_to_unsharded", SHARDED, ranks=1) > 0
 
 
 def test_lines_of_ranks_do_not_stand_in_a_bar(capsys: pytest.CaptureFixture[str]) -> None:
@@ -191,9 +201,11 @@ def test_the_demo_trains_the_same_model_in_all_ways(capsys: pytest.CaptureFixtur
         assert printed.count("\n  {:<16}".format(mode)) == 4
 
 
-def value(records: Any, figure: str, mode: str) -> float:
+def value(records: Any, figure: str, mode: str, ranks: int = 2) -> float:
     found: List[float] = [
-        each.value for each in records if (each.figure, each.mode) == (figure, mode)
+        each.value
+        for each in records
+        if (each.figure, each.mode, each.params["ranks"]) == (figure, mode, ranks)
     ]
     (one,) = found
     return one

@@ -13,7 +13,7 @@ from tools.bench.collectives.traffic import traffic
 from tools.bench.scaling import page
 from tools.bench.scaling.benchmark import BY_FREQUENCY, HASHED, lookups_of_wide, outcome_of
 from tools.bench.scaling.chart import points
-from tools.bench.scaling.cost import costs_of, measured_by
+from tools.bench.scaling.cost import costs_of, measured_by, messages_by
 from tools.bench.scaling.load import (
     CONTIGUOUS,
     MOD,
@@ -84,17 +84,18 @@ def found_by(ranks: int, milliseconds: Dict[str, float]) -> List[Dict[str, Any]]
 
 
 def test_costs_follow_from_what_was_measured(tmp_path: Path) -> None:
-    taken = {"horovod": 50.0, "sharded": 30.0, "fused": 25.0, "local": 10.0, "exchange_alone": 9.0}
-    measured = [
-        measured_by(found_by(ranks, taken), found_by(ranks, {"exchange_alone": 4.0 * ranks}))
-        for ranks in (2, 3, 4)
+    taken = {"horovod": 50.0, "sharded": 30.0, "fused": 25.0, "local": 10.0}
+    measured = [measured_by(found_by(ranks, taken)) for ranks in (2, 3, 4)]
+    messages = [
+        messages_by(found_by(ranks, {"exchange_alone": 7.2 + 0.4 * ranks})) for ranks in (2, 4, 8)
     ]
-    costs = costs_of(measured)
+    costs = costs_of(measured, messages)
     assert costs.local_s == pytest.approx(0.010)
     assert costs.s_per_byte == pytest.approx(0.015 / 6e6, rel=1e-3)
     assert costs.of_message(2) == pytest.approx(0.002)
-    assert costs.of_message(1) == 0 and costs.of_message(10) == pytest.approx(0.00208)
-    outcome = outcome_of(measured)
+    assert costs.of_message(1) == 0 and costs.of_message(10) == pytest.approx(0.0028)
+    outcome = outcome_of(measured, messages)
+    assert outcome.find("message_cpu_s", "wide", "", ranks=8) is not None
     times = {mode: dict(points(outcome, "simulated_s_per_step", mode, HASHED)) for mode in
              (MOD, REPLICATED)}  # fmt: skip
     assert times[MOD][1] < times[MOD][512] < times[REPLICATED][512] / 10

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 from pathlib import Path
 from typing import List, Set, Tuple
 
 import pytest
+
+from graph_opt.compat.version_names import release_numbers
 
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parents[2]
@@ -73,3 +76,22 @@ def test_a_portable_library_shares_objects_with_others(tmp_path: Path, abi: int)
     assert (done.returncode, done.stdout) == (0, "all well\n")
     assert [one for one in needed(library) if one[1] > OLDEST[one[0]]] == []
     assert ("GLIBCXX", (3, 4)) in needed(library)
+
+
+@pytest.mark.parametrize("library", ["graph_opt_ops", "graph_opt_serving", "graph_opt_network"])
+def test_the_libraries_of_wheels_need_no_newer_ones(library: str) -> None:
+    build = REPOSITORY / "build" / "cmake" / "tf{}.{}".format(*release_numbers()[:2])
+    target = library + "_portable"
+    command = [
+        str(Path(sys.executable).parent / "cmake"),
+        "--build",
+        str(build),
+        "--target",
+        target,
+    ]
+    done = subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=900
+    )
+    assert done.returncode == 0, done.stdout
+    (written,) = build.glob("**/portable/*/lib{}.so".format(library))
+    assert [one for one in needed(written) if one[1] > OLDEST[one[0]]] == []

@@ -4,24 +4,29 @@
 the floor (the model without messages, and messages of the same size); `cpu_s_per_step` of all
 ranks, `ratio_to_horovod`, `ratio_to_sharded`, `ratio_to_distributed_embeddings`; for tables,
 counted: `messages_per_step`, `bytes_per_step`, `ratio_to_sok_traffic`; and `overlap_efficiency`.
+For a rank that is alone, `ratio_to_unsharded`: what sharding costs with nobody to share with.
 """
 
 from __future__ import annotations
 
 from tools.bench.collectives.figures import FIGURES, outcome_of, params_of
 from tools.bench.collectives.launch import RanksFailed, measured_by_ranks
-from tools.bench.collectives.modes import SHARDED
+from tools.bench.collectives.modes import ALONE, SHARDED
 from tools.bench.collectives.settings import DLRM, WIDE, Setting
 from tools.bench.process_outcome import nothing_of, with_figures
 from tools.bench.records import Outcome
 
-# The last one counts what is sent with ids as uneven as the goal supposes.
+_ALONE = Setting(WIDE, [*ALONE, *ALONE.values()], with_floor=False, ranks=1)
 SETTINGS = (
     Setting(WIDE),
     Setting(DLRM),
+    # Counts what is sent with ids as uneven as the goal supposes.
     Setting(WIDE, [SHARDED], zipf=1.2, rounds=1, with_floor=False),
+    _ALONE,
+    _ALONE._replace(workload=DLRM),
 )
-QUICK_SETTINGS = (Setting(WIDE, batch=32, rows=500, rounds=2, seconds=0.0, quick=True),)
+_SMALL = Setting(WIDE, batch=32, rows=500, rounds=2, seconds=0.0, quick=True)
+QUICK_SETTINGS = (_SMALL, _SMALL._replace(modes=_ALONE.modes, with_floor=False, ranks=1))
 
 
 def run(quick: bool = False) -> Outcome:

@@ -8,6 +8,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 from tools.bench.collectives.floor import EXCHANGE_ALONE
 from tools.bench.collectives.launch import CYCLE_MILLISECONDS
 from tools.bench.collectives.modes import (
+    ALONE,
     BOTH,
     FUSED,
     HOROVOD,
@@ -64,6 +65,7 @@ _RATIOS: Sequence[Tuple[str, str, Sequence[str], Dict[Tuple[str, str], Goal]]] =
 )
 MESSAGES = Goal("<=", 3.0)
 SOK_TRAFFIC = Goal("<=", 1.0 / 3.0)
+UNSHARDED = Goal(">=", 0.95)
 _ZIPF_OF_GOAL = 1.2
 
 
@@ -87,6 +89,8 @@ def outcome_of(setting: Setting, found: Found) -> Outcome:
         found: what each of them found.
     """
     times = times_of(found)
+    if len(found) == 1:
+        return Outcome(tuple(_alone(setting, times)))
     records = [*_rates(setting, times, len(found)), *_traffic(setting, found)]
     efficiency = _efficiency(times)
     if efficiency is not None:
@@ -158,6 +162,20 @@ def _rates(setting: Setting, times: Times, ranks: int) -> List[Record]:
             if mode in others and base in times.wall:
                 quotients, goal = ratios(times.wall[base], runs), goals.get((workload, mode))
                 records.append(from_runs(figure, workload, mode, params, quotients, goal=goal))
+    return records
+
+
+def _alone(setting: Setting, times: Times) -> List[Record]:
+    params, workload = params_of(setting, 1), setting.workload
+    records = []
+    for sharded, whole in ALONE.items():
+        for mode in (sharded, whole):
+            rates = [1.0 / each for each in times.wall[mode]]
+            records.append(from_runs("steps_per_s", workload, mode, params, rates, "1/s"))
+        quotients = ratios(times.wall[whole], times.wall[sharded])
+        records.append(
+            from_runs("ratio_to_unsharded", workload, sharded, params, quotients, goal=UNSHARDED)
+        )
     return records
 
 

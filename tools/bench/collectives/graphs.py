@@ -16,6 +16,7 @@ from tools.bench.collectives.input_layers import (
 from tools.bench.collectives.modes import (
     HOROVOD_DENSE,
     LOCAL,
+    LOCAL_STOCK,
     OURS_DE,
     OURS_DE_FUSED,
     REPLICATED,
@@ -90,7 +91,7 @@ def rank_graph(workload: Workload, learning: Learning, mode: str) -> RankGraph:
             if each.name not in divided and not _TABLE.search(each.name)
         ]
         if mode in REPLICATED:
-            if mode != LOCAL:
+            if mode not in (LOCAL, LOCAL_STOCK):
                 optimizer = hvd.DistributedOptimizer(
                     optimizer, sparse_as_dense=mode == HOROVOD_DENSE
                 )

@@ -20,7 +20,6 @@ from tools.bench import foreign_load
 from tools.bench.cluster.processes import ProcessEnded
 from tools.bench.collectives.settings import Setting
 
-RANKS = 2
 SETTING = "setting.pickle"
 CYCLE_MILLISECONDS = 0.1
 LIMIT_SECONDS = 900.0
@@ -38,16 +37,14 @@ def found_by_ranks(
     folder: Path,
     watch: Watch,
     keep_weights: bool = False,
-    ranks: int = RANKS,
 ) -> List[Dict[str, Any]]:
-    """Runs `rank.py` on so many ranks of this machine.
+    """Runs `rank.py` on ranks of this machine.
 
     Args:
       setting: what they measure.
       folder: where they write what they found.
       watch: told what runs next, how many turns are done, and how many there are.
       keep_weights: whether they write their weights there, too.
-      ranks: how many.
 
     Returns:
       What each of them wrote.
@@ -57,7 +54,7 @@ def found_by_ranks(
     """
     if importlib.util.find_spec("horovod") is None:
         raise RanksFailed("Horovod is not installed: make horovod")
-    command = [sys.executable, "-m", "horovod.runner.launch", "-np", str(ranks), "--gloo"]
+    command = [sys.executable, "-m", "horovod.runner.launch", "-np", str(setting.ranks), "--gloo"]
     command += [sys.executable, "-m", "tools.bench.collectives.rank", str(folder)]
     (folder / SETTING).write_bytes(pickle.dumps((setting, keep_weights)))
     environment = dict(os.environ, HOROVOD_CYCLE_TIME=str(CYCLE_MILLISECONDS))
@@ -85,20 +82,20 @@ def found_by_ranks(
             process.wait()
     found = [
         json.loads((folder / "rank_{}.json".format(rank)).read_text(encoding="utf-8"))
-        for rank in range(ranks)
+        for rank in range(setting.ranks)
     ]
     foreign_load.add(found[0]["foreign_load"])
     return found
 
 
-def measured_by_ranks(setting: Setting, title: str, ranks: int = RANKS) -> List[Dict[str, Any]]:
-    """What so many ranks find; turns are told on standard error."""
+def measured_by_ranks(setting: Setting, title: str) -> List[Dict[str, Any]]:
+    """What ranks find; turns are told on standard error."""
 
     def watch(name: str, done: int, of: int) -> None:
         print("{}, turn {} of {}: {}".format(title, done + 1, of, name), file=sys.stderr)
 
     with tempfile.TemporaryDirectory() as folder:
-        return found_by_ranks(setting, Path(folder), watch, ranks=ranks)
+        return found_by_ranks(setting, Path(folder), watch)
 
 
 def pass_on(line: str, watch: Watch) -> None:

@@ -17,6 +17,7 @@ OURS_DE = "ours_de"
 OURS_DE_FUSED = "ours_de_fused"
 THEIR_DE = "distributed_embeddings"
 LOCAL = "local"
+LOCAL_STOCK = "local_stock"
 
 WHY_NOT_THE_PACKAGE = (
     "distributed-embeddings cannot be installed by pip, and its ops need a GPU: mode {} sends its "
@@ -35,6 +36,7 @@ DESCRIPTIONS: Dict[str, str] = {
     OURS_DE_FUSED: "the same, and their updates are one op",
     THEIR_DE: "distributed-embeddings' messages, with TensorFlow's ops",
     LOCAL: "each rank trains on its own, without messages",
+    LOCAL_STOCK: "the same, in a stock session",
 }
 DEMONSTRATED = (HOROVOD, SHARDED, ASYNC, BOTH)
 MODES = (
@@ -48,8 +50,10 @@ MODES = (
     OURS_DE,
     OURS_DE_FUSED,
 )
+# Sharded for a rank that is alone, and what it would do without.
+ALONE: Dict[str, str] = {SHARDED: LOCAL_STOCK, FUSED: LOCAL}
 # In the graphs of these every rank has all tables.
-REPLICATED = (HOROVOD, HOROVOD_DENSE, SHARD_TABLES, LOCAL)
+REPLICATED = (HOROVOD, HOROVOD_DENSE, SHARD_TABLES, LOCAL, LOCAL_STOCK)
 AHEAD = (ASYNC, BOTH)
 
 # How a session of each mode is opened.
@@ -65,4 +69,5 @@ SESSION_MODES: Dict[str, str] = {
     OURS_DE_FUSED: sessions.FUSED,
     THEIR_DE: sessions.STOCK,
     LOCAL: sessions.FUSED,
+    LOCAL_STOCK: sessions.STOCK,
 }

@@ -1,10 +1,11 @@
-"""The table of docs/benchmarks-ranks.md on training with several ranks, from collectives.json."""
+"""The tables of docs/benchmarks-ranks.md, from collectives.json."""
 
 from __future__ import annotations
 
 from typing import Any, List, Optional, Tuple
 
 from tools.bench.collectives.modes import (
+    ALONE,
     BOTH,
     FUSED,
     HOROVOD,
@@ -15,6 +16,7 @@ from tools.bench.collectives.modes import (
     SHARDED,
     THEIR_DE,
 )
+from tools.bench.collectives.settings import RANKS
 from tools.bench.pages import allowed_ratio, gain, head, row, words
 from tools.bench.ratio_chart import Bar, ratio_chart
 from tools.bench.records import Outcome, Record
@@ -22,6 +24,7 @@ from tools.bench.training.chart_style import WORKLOADS
 from tools.bench.workloads.wide.data import ZIPF_EXPONENT
 
 HEAD = head("model | how | steps/s | times Horovod | CPU of a step | a rank sends")
+ALONE_HEAD = head("model | session | not sharded → sharded | times as fast")
 _WORDS = {
     HOROVOD: "Horovod, every rank has all tables",
     HOROVOD_DENSE: "the same, `sparse_as_dense`",
@@ -33,6 +36,7 @@ _WORDS = {
     OURS_DE: "`DistributedEmbedding` of graph_opt",
     OURS_DE_FUSED: "the same, fused",
 }
+_SESSIONS = {SHARDED: "TensorFlow alone", FUSED: "fused"}
 _ZIPFS = (None, ZIPF_EXPONENT)
 _MEGA = 1e6
 _MILLI = 1e3
@@ -41,6 +45,12 @@ _MILLI = 1e3
 def rows(outcome: Outcome) -> List[str]:
     """A row for each model and mode that was timed."""
     lines = (_row(outcome, model, mode) for model in WORKLOADS for mode in _WORDS)
+    return [line for line in lines if line]
+
+
+def alone_rows(outcome: Outcome) -> List[str]:
+    """A row for each model and session of a rank that is alone."""
+    lines = (_alone(outcome, model, mode) for model in WORKLOADS for mode in ALONE)
     return [line for line in lines if line]
 
 
@@ -78,6 +88,15 @@ def _row(outcome: Outcome, model: str, mode: str) -> str:
     )
 
 
+def _alone(outcome: Outcome, model: str, mode: str) -> str:
+    ratio = outcome.find("ratio_to_unsharded", model, mode, ranks=1)
+    if ratio is None:
+        return ""
+    rates = (outcome.find("steps_per_s", model, each, ranks=1) for each in (ALONE[mode], mode))
+    steps = " → ".join(words("{:.3g}", rate) for rate in rates)
+    return row(WORKLOADS[model], _SESSIONS[mode], steps + " steps/s", gain(ratio))
+
+
 def _sent(outcome: Outcome, model: str, mode: str) -> str:
     # Fused updates send the same messages.
     unfused = OURS_DE if mode == OURS_DE_FUSED else SHARDED
@@ -96,5 +115,5 @@ def _gain(outcome: Outcome, model: str, mode: str) -> Tuple[Optional[Record], Op
 
 
 def _found(outcome: Outcome, figure: str, model: str, mode: str) -> Optional[Record]:
-    records = [outcome.find(figure, model, mode, zipf=zipf) for zipf in _ZIPFS]
+    records = [outcome.find(figure, model, mode, zipf=zipf, ranks=RANKS) for zipf in _ZIPFS]
     return records[0] or records[1]

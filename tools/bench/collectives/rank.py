@@ -149,7 +149,7 @@ def _trainer(setting: Setting, mode: str, ranks: Ranks) -> Iterator[_Trainer]:
     workload = setting.model
     graph = rank_graph(workload, setting.learning, mode)
     training = graph.training
-    is_counted = SESSION_MODES[mode] == STOCK
+    is_counted = SESSION_MODES[mode] == STOCK and ranks.size > 1
     counted = counters(training.graph, training.train_op, ranks.number, ranks.size)
     opened = open_trainer(
         TrainerSetting(workload, setting.learning, setting.session),

@@ -12,6 +12,7 @@ from tools.bench.workloads.wide.data import ZIPF_EXPONENT, DataOptions
 from tools.bench.workloads.workload import Learning, Workload
 
 DLRM = "dlrm"
+RANKS = 2
 WIDE = "wide"
 _QUICK_COLUMNS = 4
 
@@ -31,6 +32,7 @@ class Setting(NamedTuple):
       steps: how many steps a turn has instead, the same in all modes.
       with_floor: whether the messages, and the model without them, are timed by themselves.
       quick: tiny sizes.
+      ranks: how many train together.
     """
 
     workload: str
@@ -44,6 +46,7 @@ class Setting(NamedTuple):
     steps: Optional[int] = None
     with_floor: bool = True
     quick: bool = False
+    ranks: int = RANKS
 
     @property
     def model(self) -> Workload:

@@ -1,10 +1,11 @@
 """More ranks than a machine has cores for: simulated, from what 2, 3 and 4 of them measured.
 
 Every rank trains `wide` on batches of its own, so more ranks train on more rows at once. Measured:
-`bytes_per_step` that a rank sends, `cpu_s_per_step` of a rank, and `message_s`, the time of a
-message of few bytes. Simulated for 1 to 512 ranks, each with a core of its own: `simulated_bytes`,
-which enter or leave the busiest rank, whichever are more; `unevenness`, the rows asked of the
-busiest rank over the mean; `simulated_s_per_step`. Modes are where rows are (load.py).
+`bytes_per_step` that a rank sends, `cpu_s_per_step` of a rank; among 2, 4 and 8 ranks `message_s`,
+the time of a message of few bytes, and `message_cpu_s`, what it takes the first rank. Simulated
+for 1 to 512 ranks, each with a core of its own: `simulated_bytes`, which enter or leave the
+busiest rank, whichever are more; `unevenness`, the rows asked of the busiest rank over the mean;
+`simulated_s_per_step`. Modes are where rows are (load.py).
 """
 
 from __future__ import annotations
@@ -15,7 +16,14 @@ from tools.bench.collectives.launch import RanksFailed, measured_by_ranks
 from tools.bench.collectives.modes import FUSED, HOROVOD, LOCAL, SHARDED
 from tools.bench.collectives.settings import WIDE, Setting
 from tools.bench.records import Absent, Outcome, Record, from_runs
-from tools.bench.scaling.cost import Costs, Measured, costs_of, measured_by
+from tools.bench.scaling.cost import (
+    Costs,
+    Measured,
+    Messages,
+    costs_of,
+    measured_by,
+    messages_by,
+)
 from tools.bench.scaling.load import (
     MOD,
     PLACEMENTS,
@@ -33,6 +41,7 @@ from tools.bench.workloads.wide.data import DataOptions
 HASHED = "hashed"
 BY_FREQUENCY = "by_frequency"
 MEASURED_RANKS = (2, 3, 4)
+MESSAGE_RANKS = (2, 4, 8)
 SIMULATED_RANKS = (1, 2, 3, 4, 8, 16, 32, 64, 128, 256, 512)
 BATCH = 512
 _EMPTY = Setting(WIDE, [SHARDED], batch=32, rows=500, rounds=5, seconds=0.2, quick=True)
@@ -41,44 +50,56 @@ _EMPTY = Setting(WIDE, [SHARDED], batch=32, rows=500, rounds=5, seconds=0.2, qui
 def run(quick: bool = False) -> Outcome:
     """Measures a few ranks and simulates more; `quick` tries it with next to no training."""
     measured: List[Measured] = []
+    messages: List[Messages] = []
     absent: List[Absent] = []
     for ranks in MEASURED_RANKS[: 1 if quick else None]:
         modes = [SHARDED, FUSED] + [HOROVOD] * (ranks == MEASURED_RANKS[0])
-        full = Setting(WIDE, modes, batch=BATCH, rounds=3, seconds=0.5)
+        setting = Setting(WIDE, modes, batch=BATCH, rounds=3, seconds=0.5, ranks=ranks)
         if quick:
-            full = _EMPTY._replace(modes=modes)
+            setting = _EMPTY._replace(modes=modes, ranks=ranks)
         try:
-            title = "{} ranks".format(ranks)
-            found = [measured_by_ranks(setting, title, ranks) for setting in (full, _EMPTY)]
-            measured.append(measured_by(*found))
+            measured.append(measured_by(measured_by_ranks(setting, _title(ranks))))
         except RanksFailed as error:
             absent.append(Absent("bytes_per_step", WIDE, MOD, {"ranks": ranks}, str(error)))
-    if not measured or measured[0].ranks != MEASURED_RANKS[0]:
+    for ranks in MESSAGE_RANKS[: 1 if quick else None]:
+        try:
+            setting = _EMPTY._replace(ranks=ranks)
+            messages.append(messages_by(measured_by_ranks(setting, _title(ranks))))
+        except RanksFailed as error:
+            absent.append(Absent("message_s", WIDE, "", {"ranks": ranks}, str(error)))
+    fewest = MEASURED_RANKS[0]
+    if not all(taken and taken[0].ranks == fewest for taken in (measured, messages)):
         raise RuntimeError("nothing came to figures: {}".format(absent[0].reason))
-    return outcome_of(measured) + Outcome((), tuple(absent))
+    return outcome_of(measured, messages) + Outcome((), tuple(absent))
 
 
-def outcome_of(measured: Sequence[Measured]) -> Outcome:
+def outcome_of(measured: Sequence[Measured], messages: Sequence[Messages]) -> Outcome:
     """What was measured, and what is simulated from it."""
     records: List[Record] = []
+
+    def add(figure: str, mode: str, ranks: int, runs: List[float], unit: str) -> None:
+        if runs:
+            records.append(from_runs(figure, WIDE, mode, {"ranks": ranks}, runs, unit))
+
     for each in measured:
-        params: Dict[str, Any] = {"ranks": each.ranks}
-        for figure, mode, runs, unit in (
-            ("bytes_per_step", MOD, each.sent, "bytes"),
-            ("bytes_per_step", REPLICATED, each.sent_replicated, "bytes"),
-            ("cpu_s_per_step", LOCAL, each.local_s, "s"),
-            ("cpu_s_per_step", MOD, each.divided_s, "s"),
-            ("cpu_s_per_step", REPLICATED, each.replicated_s, "s"),
-            ("message_s", "", each.message_s, "s"),
-        ):
-            if runs:
-                records.append(from_runs(figure, WIDE, mode, params, runs, unit))
-    costs = costs_of(measured)
+        add("bytes_per_step", MOD, each.ranks, each.sent, "bytes")
+        add("bytes_per_step", REPLICATED, each.ranks, each.sent_replicated, "bytes")
+        add("cpu_s_per_step", LOCAL, each.ranks, each.local_s, "s")
+        add("cpu_s_per_step", MOD, each.ranks, each.divided_s, "s")
+        add("cpu_s_per_step", REPLICATED, each.ranks, each.replicated_s, "s")
+    for sent in messages:
+        add("message_s", "", sent.ranks, sent.seconds, "s")
+        add("message_cpu_s", "", sent.ranks, sent.first_cpu_s, "s")
+    costs = costs_of(measured, messages)
     for ids, lookups in lookups_of_wide().items():
         for ranks in SIMULATED_RANKS:
             params = {"ranks": ranks, "ids": ids}
             records.extend(_simulated(lookups, params, costs))
     return Outcome(tuple(records))
+
+
+def _title(ranks: int) -> str:
+    return "{} ranks".format(ranks)
 
 
 def lookups_of_wide() -> Dict[str, Lookups]:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import statistics
 from typing import Any, Dict, List, NamedTuple, Sequence
 
+import numpy as np
+
 from tools.bench.collectives.figures import Found, times_of
 from tools.bench.collectives.floor import EXCHANGE_ALONE
 from tools.bench.collectives.modes import FUSED, HOROVOD, LOCAL, SHARDED
 from tools.bench.scaling.load import Load, Lookups, replicated_bytes
 
 MESSAGES = 4  # three for the tables, one for all other variables
-# Assumed, not measured: ranks that share a machine tell neither.
-NETWORK_BYTES_PER_S = 25e9 / 8
-NEGOTIATION_S_PER_RANK = 1e-5  # the first rank hears from each other one before a message
+NETWORK_BYTES_PER_S = 25e9 / 8  # Assumed, not measured: ranks on one machine have no network.
 
 
 class Measured(NamedTuple):
@@ -26,7 +26,6 @@ class Measured(NamedTuple):
       local_s: CPU time of a rank that trains without messages.
       divided_s: CPU time with sharded tables.
       replicated_s: CPU time where every rank has all tables; none if not measured.
-      message_s: time of a message of few bytes.
     """
 
     ranks: int
@@ -35,7 +34,21 @@ class Measured(NamedTuple):
     local_s: List[float]
     divided_s: List[float]
     replicated_s: List[float]
-    message_s: List[float]
+
+
+class Messages(NamedTuple):
+    """What messages of few bytes took among a number of ranks.
+
+    Attributes:
+      ranks: how many there were.
+      seconds: time of a message.
+      first_cpu_s: CPU time of the first rank for a message. It hears from each other rank before
+        Horovod lets them send.
+    """
+
+    ranks: int
+    seconds: List[float]
+    first_cpu_s: List[float]
 
 
 class Costs(NamedTuple):
@@ -47,18 +60,20 @@ class Costs(NamedTuple):
         that is done to its row: found, gathered, copied, summed and updated.
       replicated_s_per_byte: the same where every rank has all tables.
       message_s: time of a message of few bytes between two ranks.
+      message_s_per_rank: CPU time that each further rank costs the first one in a message.
     """
 
     local_s: float
     s_per_byte: float
     replicated_s_per_byte: float
     message_s: float
+    message_s_per_rank: float
 
     def of_message(self, ranks: int) -> float:
         """Time of a message of few bytes among so many ranks."""
         if ranks == 1:
             return 0.0
-        return self.message_s + NEGOTIATION_S_PER_RANK * (ranks - 2)
+        return self.message_s + self.message_s_per_rank * (ranks - 2)
 
     def of_step(self, load: Load) -> float:
         """Time of a step with sharded tables: that of its busiest rank."""
@@ -76,13 +91,8 @@ class Costs(NamedTuple):
         return self.local_s + self.replicated_s_per_byte * through + sent / NETWORK_BYTES_PER_S
 
 
-def measured_by(found: Found, empty: Found) -> Measured:
-    """What ranks found.
-
-    Args:
-      found: by the ranks that trained `wide`.
-      empty: by as many that trained next to nothing, and so sent messages of few bytes.
-    """
+def measured_by(found: Found) -> Measured:
+    """What ranks found that trained `wide`."""
     modes = found[0]["modes"]
     ranks = len(found)
 
@@ -93,7 +103,6 @@ def measured_by(found: Found, empty: Found) -> Measured:
     def sent(mode: str) -> List[float]:
         return [each["modes"][mode]["traffic"]["table_bytes"] for each in found if mode in modes]
 
-    alone = times_of(empty).wall[EXCHANGE_ALONE]
     return Measured(
         ranks,
         sent(SHARDED),
@@ -101,12 +110,23 @@ def measured_by(found: Found, empty: Found) -> Measured:
         cpu(LOCAL),
         cpu(FUSED),
         cpu(HOROVOD),
-        [seconds / MESSAGES for seconds in alone],
     )
 
 
-def costs_of(measured: Sequence[Measured]) -> Costs:
-    """Costs from the fewest ranks measured, which have a core each."""
+def messages_by(found: Found) -> Messages:
+    """What ranks found that trained next to nothing, and so sent messages of few bytes."""
+    wall = times_of(found).wall[EXCHANGE_ALONE]
+    first = [cpu for _, cpu in found[0]["turns"][EXCHANGE_ALONE]]
+    return Messages(
+        len(found), [each / MESSAGES for each in wall], [each / MESSAGES for each in first]
+    )
+
+
+def costs_of(measured: Sequence[Measured], messages: Sequence[Messages]) -> Costs:
+    """Costs from the fewest ranks measured, which have a core each, and from messages.
+
+    CPU time of messages is taken from all numbers of ranks: ranks that wait for a core use none.
+    """
     first = min(measured, key=lambda each: each.ranks)
     local = statistics.median(first.local_s)
     divided = statistics.median(first.divided_s) - local
@@ -115,5 +135,13 @@ def costs_of(measured: Sequence[Measured]) -> Costs:
         local,
         max(0.0, divided) / (2 * statistics.mean(first.sent)),
         max(0.0, replicated) / (2 * statistics.mean(first.sent_replicated)),
-        statistics.median(first.message_s),
+        statistics.median(min(messages, key=lambda each: each.ranks).seconds),
+        _slope({each.ranks: statistics.median(each.first_cpu_s) for each in messages}),
     )
+
+
+def _slope(values: Dict[int, float]) -> float:
+    """By least squares; 0 for a single value, and for values that fall."""
+    if len(values) < 2:
+        return 0.0
+    return max(0.0, float(np.polyfit(list(values), list(values.values()), 1)[0]))

@@ -16,7 +16,6 @@ from typing import (
     Dict,
     FrozenSet,
     Iterable,
-    Iterator,
     List,
     Mapping,
     NamedTuple,
@@ -30,15 +29,14 @@ from graph_opt.compat.variable_ops import KEEPS_ROWS, is_use
 from graph_opt.graph.edits import Edits
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.rewrite import Rewrite
-from graph_opt.graph.view import GraphView, TensorRef, Use
+from graph_opt.graph.view import GraphView, Use
 from graph_opt.ops.deferred_rows import row_state_name
 from graph_opt.passes.node_writer import NodeWriter, free_scope
+from graph_opt.passes.prefetch.handle_uses import handle_uses
 from graph_opt.rules.op_names import (
     ALL_ASSIGNS,
     LOCAL_UPDATES,
     PACKED_UPDATES,
-    PASS_ON,
-    SWITCHES,
 )
 
 if TYPE_CHECKING:
@@ -154,7 +152,7 @@ def table_writes(
     packed: List[str] = []
     assigns: List[str] = []
     others: List[Use] = []
-    for use in _uses(view, variable):
+    for use in handle_uses(view, variable):
         name, op = use.consumer, view.op(use.consumer)
         if only is not None and name not in only:
             continue
@@ -235,22 +233,6 @@ def refuse_writer(node: str, saw: str) -> Refusal:
     """The refusal of a lookup of tables that something else writes, too."""
     need = "a table that only fused updates of the rows looked up, and assignments, write (exact)"
     return Refusal("exact_table_written", at=node, need=need, saw=saw)
-
-
-def _uses(view: GraphView, variable: str) -> Iterator[Use]:
-    """Who takes a variable's reference or handle, also through a Switch and the like."""
-    is_resource = view.op(variable) == "VarHandleOp"
-    pending = [TensorRef(variable, 0)]
-    for tensor in pending:
-        for use in view.uses(tensor):
-            op = view.op(use.consumer)
-            passed_on = is_resource or takes_reference(view.nodes[use.consumer], use.slot)
-            if use.slot == 0 and op in PASS_ON and passed_on:
-                pending.append(TensorRef(use.consumer, 0))
-            elif use.slot == 0 and op in SWITCHES and passed_on:
-                pending += [TensorRef(use.consumer, 0), TensorRef(use.consumer, 1)]
-            else:
-                yield use
 
 
 def _only_reads(view: GraphView, variable: str, use: Use) -> bool:

@@ -7,10 +7,13 @@ from typing import Any, Dict, List
 import pytest
 
 from graph_opt.compat import tf
+from graph_opt.compat.exported_graph import running_graph_def
+from graph_opt.passes.optimize import optimize_graph_def
 from graph_opt.passes.prefetch.exact.exact_rows import refuse_inexact
 from graph_opt.passes.prefetch.exact.exact_tables import ROW_LOG
 from graph_opt.rules import find_lookups
 from tests.control_flow import control_flow_v2
+from tests.passes import models
 from tests.passes.drawings import lines
 from tests.passes.one_pass import Passed, options_of
 from tests.passes.prefetch.exact.exact_models import (
@@ -266,3 +269,13 @@ def test_lookups_in_main_are_told_from_those_without_a_limit() -> None:
     assert ahead is not None
     for lookup in find_lookups(passed.view).lookups:
         assert refuse_inexact(lookup, told(passed), ahead) is None
+
+
+def test_a_lookup_that_would_stay_in_any_case_is_refused_for_that_reason() -> None:
+    inputs = models.features()
+    rows = tf.nn.embedding_lookup(models.table(), inputs["other"] + tf.placeholder(tf.int64, []))
+    models.train([rows], inputs)
+    wanted = models.config(exact=True)
+    wanted.graph_options.optimizer_options.do_group_embedding = True
+    graph_def = running_graph_def(tf.get_default_graph(), add_shapes=True)
+    assert models.codes(optimize_graph_def(graph_def, wanted)) == ["placeholder_upstream"]

@@ -1,0 +1,273 @@
+"""Updates of sharded tables in TensorFlow's own sessions: one op for those of an exchange."""
+
+from __future__ import annotations
+
+import collections
+from typing import Any, Callable, Counter, Dict, Iterator, List, NamedTuple, Sequence
+
+import numpy as np
+import pytest
+
+import graph_opt
+from graph_opt import sok
+from graph_opt.compat import tf
+from graph_opt.compat.keras_optimizers import legacy
+from graph_opt.ops.merged_updates import merge_updates
+from graph_opt.sharding.divided_gradients import divided_by
+from graph_opt.sharding.equal_updates import has_equal_bits
+from graph_opt.sharding.in_process import run_ranks
+from graph_opt.sharding.transport import Transport
+from graph_opt.sok.communication import communicating_through
+from tests.plain_sessions import plain_session
+
+WIDTHS = (1, 5, 16)
+ROWS = 30
+STEPS = 4
+MERGED = "ResourceExchangeApply"
+Pairs = List[Any]
+# Makes the training step of gradients and tables, and what is to be fetched with it.
+Training = Callable[[Pairs], Any]
+
+OPTIMIZERS: Dict[str, Callable[[], Any]] = {
+    "adagrad": lambda: tf.train.AdagradOptimizer(0.1),
+    "momentum": lambda: tf.train.MomentumOptimizer(0.1, 0.9),
+    "nesterov": lambda: tf.train.MomentumOptimizer(0.1, 0.9, use_nesterov=True),
+    "ftrl": lambda: tf.train.FtrlOptimizer(0.1, l1_regularization_strength=0.02),
+    "locked": lambda: tf.train.AdagradOptimizer(0.1, use_locking=True),
+    "keras_adagrad": lambda: legacy.Adagrad(0.1),
+    "keras_momentum": lambda: legacy.SGD(0.1, momentum=0.9),
+    "wrapped": lambda: sok.OptimizerWrapper(tf.train.AdagradOptimizer(0.1)),
+}
+
+
+class Trained(NamedTuple):
+    """What training has done on a rank.
+
+    Attributes:
+      ops: Of the nodes that the last step has run, how many there were of each.
+      values: The tables and slots, as bytes.
+      told: What the report says.
+    """
+
+    ops: Counter[str]
+    values: List[bytes]
+    told: Sequence[str]
+
+
+def trained(
+    training: Training, open_session: Callable[[], Any] = plain_session, ranks: int = 2
+) -> Trained:
+    """Trains three tables on ranks; what the first of them has seen."""
+    return run_ranks(
+        ranks, lambda transport: _of_rank(transport, training, open_session), timeout_seconds=60
+    )[0]
+
+
+def _of_rank(
+    transport: Transport, training: Training, open_session: Callable[[], Any]
+) -> Trained:
+    with communicating_through(transport), tf.Graph().as_default() as graph:
+        tf.set_random_seed(1)
+        random = np.random.RandomState(7)
+        tables = [
+            sok.Variable(random.normal(size=(ROWS, width)).astype(np.float32), name="t")
+            for width in WIDTHS
+        ]
+        ids = tf.sparse_placeholder(tf.int64, [None, 4])
+        pooled = sok.lookup_sparse(tables, [ids] * len(tables), combiners=["sum"] * len(tables))
+        loss = tf.add_n([tf.reduce_sum(tf.square(one - 0.3)) for one in pooled])
+        train = training(list(zip(tf.gradients(loss, tables), tables)))
+        values = tf.global_variables()
+        with open_session() as session:
+            session.run(tf.global_variables_initializer())
+            metadata = tf.RunMetadata()
+            for step in range(STEPS):
+                fed = {ids: _bags(step, transport.rank)}
+                options = tf.RunOptions(output_partition_graphs=True)
+                session.run(train, fed, options=options, run_metadata=metadata)
+            found = [value.tobytes() for value in session.run(values)]
+        nodes = (node for part in metadata.partition_graphs for node in part.node)
+        report = graph_opt.report(graph)
+        return Trained(
+            collections.Counter(node.op for node in nodes),
+            found,
+            () if report is None else report.changes,
+        )
+
+
+def _bags(step: int, rank: int) -> Any:
+    random = np.random.RandomState([step, rank])
+    places = [(bag, place) for bag in range(5) for place in range(random.randint(1, 4))]
+    ids = random.randint(0, ROWS, len(places))
+    return tf.SparseTensorValue(np.array(places, np.int64), ids, (5, 4))
+
+
+@pytest.fixture
+def unmerged() -> Iterator[Callable[[Training], Trained]]:
+    """Trains without merging updates."""
+    stock = ("SparseApplyAdagrad", "SparseApplyMomentum", "SparseApplyFtrl", "SparseApplyAdagradV2")
+    stock += ("SparseApplyKerasMomentum",)
+
+    def train(training: Training) -> Trained:
+        for name in stock:
+            merge_updates(name, allowed=False)
+        try:
+            return trained(training)
+        finally:
+            for name in stock:
+                merge_updates(name, has_equal_bits(name))
+
+    yield train
+
+
+def applied(name: str, divisor: int = 1) -> Training:
+    """A step of an optimizer, by gradients that may be averaged."""
+
+    def training(pairs: Pairs) -> Any:
+        divided = [(divided_by(one, divisor) if divisor > 1 else one, t) for one, t in pairs]
+        return OPTIMIZERS[name]().apply_gradients(divided)
+
+    return training
+
+
+@pytest.mark.parametrize("name", sorted(OPTIMIZERS))
+def test_one_op_gives_the_bits_of_the_scripts_updates(
+    name: str, unmerged: Callable[[Training], Trained]
+) -> None:
+    one, several = trained(applied(name)), unmerged(applied(name))
+    assert one.values == several.values
+    assert one.ops[MERGED] == 1 and one.ops["ExchangeGatherGrad"] == 0
+    assert several.ops[MERGED] == 0 and several.ops["ExchangeGatherGrad"] == 1
+    assert one.told == ("the updates of 3 tables, which ranks share, are one op",)
+
+
+def test_nothing_is_left_of_what_updates_alone_needed() -> None:
+    ops = trained(applied("adagrad")).ops
+    assert ops["VariableShape"] == 0 and ops["ResourceSparseApplyAdagrad"] == 0
+
+
+@pytest.mark.parametrize("divisor", [2, 3])
+def test_averages_have_the_same_bits(
+    divisor: int, unmerged: Callable[[Training], Trained]
+) -> None:
+    one, several = trained(applied("adagrad", divisor)), unmerged(applied("adagrad", divisor))
+    assert one.values == several.values
+    assert one.ops[MERGED] == 1 and several.ops[MERGED] == 0
+
+
+@pytest.mark.grappler
+@pytest.mark.parametrize("divisor", [2, 3])
+def test_averages_that_tensorflow_has_simplified_have_the_same_bits(
+    divisor: int, unmerged: Callable[[Training], Trained]
+) -> None:
+    def training(pairs: Pairs) -> Any:
+        return applied("adagrad", divisor)(pairs)
+
+    one = trained(training, tf.Session)
+    several = unmerged(training)
+    assert one.ops[MERGED] == 1 or divisor == 3
+    np.testing.assert_allclose(
+        *(np.frombuffer(b"".join(each.values), np.float32) for each in (one, several)), rtol=1e-6
+    )
+
+
+def test_what_waits_for_updates_waits_for_the_op() -> None:
+    def training(pairs: Pairs) -> Any:
+        table = pairs[0][1]
+        before = table.read_value()
+        with tf.control_dependencies([before]):
+            train = tf.train.AdagradOptimizer(0.1).apply_gradients(pairs)
+        with tf.control_dependencies([train]):
+            after = table.read_value()
+        return tf.Assert(tf.reduce_any(tf.not_equal(after, before)), ["rows are as they were"])
+
+    assert trained(training).ops[MERGED] == 1
+
+
+def test_an_update_that_is_run_alone_is_the_scripts_own() -> None:
+    def training(pairs: Pairs) -> Any:
+        train = tf.train.AdagradOptimizer(0.1).apply_gradients(pairs)
+        return train.control_inputs[0]
+
+    found = trained(training)
+    assert found.ops[MERGED] == 0 and found.ops["ResourceSparseApplyAdagrad"] == 1
+    assert "tables of the exchange stay as they are" in found.told[0]
+
+
+def clipped(pairs: Pairs) -> Any:
+    changed = [(tf.IndexedSlices(one.values * 3.0, one.indices), t) for one, t in pairs[:1]]
+    return tf.train.AdagradOptimizer(0.1).apply_gradients([*changed, *pairs[1:]])
+
+
+def by_two_optimizers(pairs: Pairs) -> Any:
+    first = tf.train.AdagradOptimizer(0.1).apply_gradients(pairs[:1])
+    return [first, tf.train.MomentumOptimizer(0.1, 0.9).apply_gradients(pairs[1:])]
+
+
+def at_two_rates(pairs: Pairs) -> Any:
+    halves = pairs[:1], pairs[1:]
+    rates = 0.1, 0.2
+    return [
+        tf.train.AdagradOptimizer(rate, name="a{}".format(rate)).apply_gradients(half)
+        for rate, half in zip(rates, halves)
+    ]
+
+
+def fetched(pairs: Pairs) -> Any:
+    return [tf.train.AdagradOptimizer(0.1).apply_gradients(pairs), pairs[1][0].values]
+
+
+def one_after_the_other(pairs: Pairs) -> Any:
+    optimizer = tf.train.AdagradOptimizer(0.1)
+    first = optimizer.apply_gradients(pairs[:1])
+    with tf.control_dependencies([first]):
+        return optimizer.apply_gradients(pairs[1:])
+
+
+def with_another_root(pairs: Pairs) -> Any:
+    return tf.train.FtrlOptimizer(0.1, learning_rate_power=-0.7).apply_gradients(pairs)
+
+
+def moving_every_row(pairs: Pairs) -> Any:
+    return tf.train.AdamOptimizer(0.01).apply_gradients(pairs)
+
+
+@pytest.mark.parametrize(
+    ("training", "why"),
+    [
+        (clipped, "needs ExchangeGatherGrad"),
+        (by_two_optimizers, "in optimizer, hyperparameters or what it waits for"),
+        (at_two_rates, "in optimizer, hyperparameters or what it waits for"),
+        (one_after_the_other, "they depend on each other"),
+        (fetched, "needs ExchangeGatherGrad"),
+        (with_another_root, "learning_rate_power of ResourceSparseApplyFtrl"),
+        (moving_every_row, "needs ExchangeGatherGrad"),
+    ],
+)
+def test_other_updates_stay_as_the_script_has_them(training: Training, why: str) -> None:
+    found = trained(training)
+    assert found.ops[MERGED] == 0 and found.ops["ExchangeGatherGrad"] == 1
+    (told,) = found.told
+    assert why in told
+
+
+def test_a_config_leaves_updates_to_tensorflow() -> None:
+    def open_session() -> Any:
+        config = graph_opt.ConfigProto()
+        options = config.graph_options.optimizer_options
+        options.do_group_embedding = True
+        options.group_embedding_options.fuse_update = False
+        return graph_opt.Session(config=config)
+
+    ops = trained(applied("adagrad"), open_session).ops
+    assert ops[MERGED] == 0 and ops["ResourceSparseApplyAdagrad"] == 3
+
+
+def test_learning_rates_may_be_tensors(unmerged: Callable[[Training], Trained]) -> None:
+    def training(pairs: Pairs) -> Any:
+        step = tf.train.get_or_create_global_step()
+        rate = tf.train.exponential_decay(0.1, step, 2, 0.7)
+        return tf.train.AdagradOptimizer(rate).apply_gradients(pairs, step)
+
+    one, several = trained(training), unmerged(training)
+    assert one.values == several.values and one.ops[MERGED] == 1
