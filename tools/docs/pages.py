@@ -129,6 +129,7 @@ NAVIGATION: Dict[str, Sequence[str]] = {
         "architecture-passes",
         "architecture-rewrites",
         "architecture-ahead",
+        "architecture-tasks",
         "architecture-ops",
         "architecture-tables",
         "architecture-stages",
