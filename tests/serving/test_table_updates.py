@@ -7,7 +7,7 @@ import shutil
 import struct
 import threading
 from pathlib import Path
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 import google_crc32c
 import numpy as np
@@ -33,8 +33,8 @@ LARGE = functools.partial(two_tables, rows=1 << 16, width=16)
 PAGE = 4096
 
 
-def update(exported: Exported, *checkpoints: str, **named: str) -> Any:
-    return graph_opt.update_served(str(exported.folder), checkpoints, **named)
+def update(exported: Exported, *checkpoints: str, output: Optional[str] = None) -> Any:
+    return graph_opt.update_served(str(exported.folder), checkpoints, output)
 
 
 def test_a_whole_checkpoint_replaces_all_tables(tmp_path: Path) -> None:
