@@ -87,6 +87,7 @@ _OF_REWRITTEN_GRAPHS = (
     "ExchangeRefresh",
 )
 
+
 def _refuse(operation: Any, *gradients: Any) -> NoReturn:
     raise LookupError(no_gradient(operation.name, operation.type))
 
