@@ -120,6 +120,19 @@ class FetchMap:
                 reached = operations_behind([tensor.op for tensor in fetched] + run, feeds)
         return Resolved(fetched, run, feeds, reached)
 
+    def begin_partial(self, fetches: List[Any], targets: List[Any], feeds: List[Any]) -> bool:
+        """Decides how a partial run is done, before its parts are resolved.
+
+        Args:
+          fetches: The tensors that its parts fetch.
+          targets: The operations that they run.
+          feeds: The tensors that they feed.
+
+        Returns:
+          Whether some of these are resolved otherwise than before.
+        """
+        return False
+
     def fetched(self, tensor: Any) -> Any:
         """The tensor to fetch in place of `tensor`.
 

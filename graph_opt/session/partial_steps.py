@@ -14,7 +14,7 @@ feeds that it lacks.
 
 from __future__ import annotations
 
-from typing import AbstractSet, Any, Iterable, List, Optional, Set
+from typing import AbstractSet, Any, Dict, Iterable, List, Optional, Set
 
 from graph_opt.compat import tf
 from graph_opt.compat.stateful_ops import ONCE_A_BATCH, PLACEHOLDERS, may_draw
@@ -53,8 +53,8 @@ class PartialSteps(FetchMap):
         super().__init__(graph, name_map)
         self._live, self._names = graph, name_map
         self._must_train_here = [each.not_as_built for each in self.features if each.not_as_built]
-        # All parts of a partial run must be of the same graph, whatever they fetch.
-        self._is_simple = not (self._must_train_here or name_map.taken)
+        # All parts of a partial run must be of the same graph: of the one as built, or not.
+        self._parts: Dict[str, bool] = {}
         self._built: Optional[BuiltEdges] = None
         self._reach = reach
 
@@ -77,7 +77,11 @@ class PartialSteps(FetchMap):
           tf.errors.InvalidArgumentError: As for `FetchMap`; or fused lookups read a placeholder
             that is not fed, and the step cannot run as it was built.
         """
-        if any(self._is_fused(tensor) for tensor in feeds) or (is_partial and self._is_simple):
+        if is_partial:
+            if all(self._parts.get(each.name) for each in (*fetches, *targets)):
+                return self._as_built(fetches, targets, feeds)
+            return super().resolved(fetches, targets, feeds)
+        if any(self._is_fused(tensor) for tensor in feeds):
             try:
                 return self._as_built(fetches, targets, feeds)
             except CannotCopy:
@@ -93,6 +97,18 @@ class PartialSteps(FetchMap):
             if missing:
                 raise _needs_feeds(missing, str(error)) from None
             return found
+
+    def begin_partial(self, fetches: List[Any], targets: List[Any], feeds: List[Any]) -> bool:
+        """Decides for the graph as it was built, unless that cannot do some part."""
+        try:
+            self._as_built(fetches, targets, feeds)
+            is_as_built = True
+        except CannotCopy:
+            is_as_built = False
+        decided = {each.name: is_as_built for each in (*fetches, *targets)}
+        changed = any(self._parts.get(name, value) != value for name, value in decided.items())
+        self._parts.update(decided)
+        return changed
 
     def _beyond(
         self, reached: AbstractSet[Any], fetches: List[Any], targets: List[Any], feeds: List[Any]

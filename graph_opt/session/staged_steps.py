@@ -97,6 +97,10 @@ class StagedSteps(RecordedSession):
         if not self._ran:
             self._prepare_graph([*fetches, *targets])
         self.learn_graph()
+        if is_partial and not runs_now:
+            assert self._fetch_map is not None
+            if self._fetch_map.begin_partial(list(fetches), list(targets), list(feeds)):
+                self._steps.clear()
         step = self._step_of(fetches, targets, feeds, is_partial=is_partial)
         if runs_now:
             give_first_values(self, [*step.fetches, *step.targets], feeds)  # Before rows are read.

@@ -167,7 +167,7 @@ def test_a_handle_of_an_iterator_made_too_late_is_refused() -> None:
         with pytest.raises(tf.errors.InvalidArgumentError, match=match) as refused:
             session.run(model.loss, {"handle:0": handle})
         assert refused.value.op is not None
-        assert refused.value.op.type == "IteratorGetNext"
+        assert refused.value.op.type == "IteratorFromStringHandleV2"
         assert session.run(inputs.features["row"], inputs.feeds(session, TRAIN))[0] == 8
 
 

@@ -160,7 +160,18 @@ def test_a_deferred_update_names_the_feeds_that_it_needs() -> None:
     outcomes(config("deferred"), runs, lambda: tf.train.AdamOptimizer(0.1), apart=True)
 
 
-def test_parts_of_a_partial_run() -> None:
+def exact() -> Any:
+    made = config()
+    optimizer_options = made.graph_options.optimizer_options
+    optimizer_options.do_async_embedding = True
+    asynchronous = optimizer_options.async_embedding_options
+    asynchronous.threads_num, asynchronous.capacity = 1, 1
+    asynchronous.infer_io_stage = asynchronous.exact = True
+    return made
+
+
+@pytest.mark.parametrize("made", [config, exact])
+def test_parts_of_a_partial_run(made: Callable[[], Any]) -> None:
     def runs(session: Any, model: Towers) -> List[Any]:
         feeds = [model.users, model.items, model.label]
         handle = session.partial_run_setup([model.user_tower, model.loss], feeds)
@@ -168,7 +179,7 @@ def test_parts_of_a_partial_run() -> None:
         rest = model.feeds(items=[3, 4], label=[1.0, 0.0])
         return [first, session.partial_run(handle, model.loss, rest)]
 
-    assert_as_stock(runs)
+    assert_as_stock(runs, made())
 
 
 def test_a_missing_feed_is_tensorflows_error() -> None:

@@ -25,7 +25,7 @@ from graph_opt.passes.prefetch.movable import Movability
 
 _TO_STRING_HANDLE = "IteratorToStringHandle"
 CHECK_OF = "check_of"
-"""The scope of what checks which input a step reads; the source's own name is behind it."""
+"""The scope of what checks which input a step reads; the user's node that fails so is behind it."""
 
 
 class Choice(abc.ABC):
@@ -150,9 +150,9 @@ class FedIterator(Choice):
             "ahead: {}. Make all iterators before the first session.run, or open the session "
             "without do_async_embedding.".format(self.source, ", ".join(self._iterators)),
         )
-        known = writer.call(
-            "{}/{}".format(CHECK_OF, self.source), "Assert", condition=either, data=[message]
-        )
+        made = self.view.through_identity(self.view.inputs(self.source)[0]).node
+        check = "{}/{}".format(CHECK_OF, made)
+        known = writer.call(check, "Assert", condition=either, data=[message])
         return [
             writer.call(
                 "is_{}".format(number), "Identity", waits_for=[known.name], input=each

@@ -24,7 +24,8 @@ class ServedShards {
   int64_t BytesOf(const VariableTables& variables,
                   const std::vector<std::vector<RequestedRows>>& requests) const;
 
-  // Finds the rows of keys that are asked of dynamic tables, and where the rows of all shards are. They stay there while this lives.
+  // Finds the rows of keys that are asked of dynamic tables, and where the rows of all shards are.
+  // They stay there while this lives.
   absl::Status FindRows(const VariableTables& variables,
                         std::vector<std::vector<RequestedRows>>* requests, Parallel* parallel);
 
