@@ -11,6 +11,8 @@ _DEFAULT = tf.saved_model.signature_constants.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 _INIT_SIGNATURE = "__saved_model_init_op"
 _MAIN_OP = "saved_model_main_op"
 _INIT_COLLECTIONS = (_MAIN_OP, "legacy_init_op")
+_ASSETS = "saved_model_assets"
+_CONTEXTS = (tf.GraphKeys.COND_CONTEXT, tf.GraphKeys.WHILE_CONTEXT)
 VARIABLES = (
     tf.GraphKeys.GLOBAL_VARIABLES,
     tf.GraphKeys.TRAINABLE_VARIABLES,
@@ -40,8 +42,33 @@ def default_signature(meta_graph: Any) -> str:
 def fetched_names(meta_graph: Any) -> List[str]:
     """Tensors that signatures feed and fetch, init ops and assets: what a server runs."""
     names = [info.name for info in tensors_of_signatures(meta_graph)]
-    names += [asset.tensor_info.name for asset in meta_graph.asset_file_def]
+    names += [asset.tensor_info.name for asset in assets_of(meta_graph)]
     return names + init_ops(meta_graph)
+
+
+def assets_of(meta_graph: Any) -> List[Any]:
+    """The files whose paths loaders give to constants, which each names.
+
+    TensorFlow 1's builders list them in a collection.
+    """
+    if meta_graph.asset_file_def or _ASSETS not in meta_graph.collection_def:
+        return list(meta_graph.asset_file_def)
+    listed = tf.MetaGraphDef()
+    for packed in meta_graph.collection_def[_ASSETS].any_list.value:
+        packed.Unpack(listed.asset_file_def.add())
+    return list(listed.asset_file_def)
+
+
+def add_asset(meta_graph: Any, file: str, tensor: str) -> None:
+    """Has loaders give a constant the path of a file in the assets."""
+    known = assets_of(meta_graph)
+    if not meta_graph.asset_file_def:  # Else loaders would not see the collection any more.
+        meta_graph.asset_file_def.extend(known)
+    asset = meta_graph.asset_file_def.add(filename=file)
+    asset.tensor_info.name = tensor
+    collections = meta_graph.collection_def
+    collections[_ASSETS].any_list.value.add().Pack(asset)
+    collections[tf.GraphKeys.ASSET_FILEPATHS].node_list.value.append(tensor)
 
 
 def init_ops(meta_graph: Any) -> List[str]:
@@ -91,7 +118,7 @@ def named_among(meta_graph: Any, nodes: Iterable[str]) -> List[str]:
     saver = meta_graph.saver_def
     names = [saver.filename_tensor_name, saver.save_tensor_name, saver.restore_op_name]
     names += [info.name for info in tensors_of_signatures(meta_graph)]
-    names += [asset.tensor_info.name for asset in meta_graph.asset_file_def]
+    names += [asset.tensor_info.name for asset in assets_of(meta_graph)]
     objects: List[bytes] = []
     for collection in meta_graph.collection_def.values():
         names += collection.node_list.value
@@ -115,6 +142,16 @@ def keep_names(meta_graph: Any, nodes: AbstractSet[str]) -> None:
                 for message, tensors in zip(list(messages), belonging)
                 if all(node_of(name) in nodes for name in tensors if name)
             ]
+
+
+def forget_contexts(meta_graph: Any) -> None:
+    """Removes the contexts of conditionals and loops, which may name what is gone.
+
+    Gradients alone need them.
+    """
+    for key in _CONTEXTS:
+        if key in meta_graph.collection_def:
+            del meta_graph.collection_def[key]
 
 
 def forget_nodes(node: Any, gone: AbstractSet[str]) -> None:

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import os
-import shutil
 from typing import Any, Callable, Iterator, List, Mapping, NamedTuple, Optional, Sequence
 
 from graph_opt.compat import tf
-from graph_opt.compat.saved_models import parse_saved_model
+from graph_opt.compat.saved_models import SavedModel, parse_saved_model
 from graph_opt.config.messages import ConfigProto, SessionConfig
 from graph_opt.config.options import session_options
 from graph_opt.ops.library import serving_library
 from graph_opt.reporting.report import Report
 from graph_opt.reporting.summary import summary
 from graph_opt.reporting.text import refusals_text
-from graph_opt.saved_models.files import EXTRA, folder_of, graphs_file, replace_graphs
-from graph_opt.saved_models.graphs import graph_with
+from graph_opt.saved_models.files import (
+    EXTRA,
+    copy_all_but_graphs,
+    copy_file,
+    folder_of,
+    graphs_file,
+    remove_graphs,
+    replace_graphs,
+)
+from graph_opt.saved_models.graphs import FUSED, graph_tags, graph_with
 from graph_opt.serving.fused_meta_graph import fused_meta_graph
 from graph_opt.serving.mapped_export import mapped_from_files
 from graph_opt.serving.source_models import write_saved_model
@@ -114,6 +121,7 @@ def export_fused(
         table has a number that is not finite in that dtype.
       tf.errors.NotFoundError: There is no such model.
       tf.errors.PermissionDeniedError: Nothing can be written there.
+      tf.errors.ResourceExhaustedError: The disk is full. Nothing is left there.
       ImportError: The library is missing.
 
     Example:
@@ -130,20 +138,22 @@ def export_fused(
     mapped: Sequence[str] = ()
     with written_whole(output) as folder:
         watch(COPYING)
-        _copy(model, folder, inputs, outputs)
+        saved_model = _copied(model, folder, inputs, outputs)
         watch(FUSING)
-        saved_model = parse_saved_model(folder)
         stock = graph_with(saved_model, tags, model)
+        _refuse_export(saved_model, stock, model)
         fused = fused_meta_graph(stock, session_options(_fusing(config)), repeated)
         if fused.meta_graph is stock:
             raise tf.errors.FailedPreconditionError(None, None, _nothing_fused(model, fused.report))
         watch(WRITING)
         if map_tables or table_dtype:
-            mapped = mapped_from_files(fused.meta_graph, folder, table_dtype, not map_tables)
+            stored = model if graphs_file(model) else folder
+            mapped = mapped_from_files(
+                fused.meta_graph, folder, stored, table_dtype, only_these=not map_tables
+            )
         saved_model.meta_graphs.add().CopyFrom(fused.meta_graph)
+        copy_file(library, os.path.join(folder, EXTRA, os.path.basename(library)))
         replace_graphs(folder, saved_model.SerializeToString(deterministic=True))
-        os.makedirs(os.path.join(folder, EXTRA), exist_ok=True)
-        shutil.copy2(library, os.path.join(folder, EXTRA))
     return FusedExport(
         fused.report,
         tuple(stock.meta_info_def.tags),
@@ -162,6 +172,19 @@ def _require_dtype(table_dtype: str) -> None:
             None,
             None,
             "table_dtype is {!r}; need one of {}".format(table_dtype, ", ".join(LOW_PRECISION)),
+        )
+
+
+def _refuse_export(saved_model: SavedModel, stock: Any, model: str) -> None:
+    """Makes sure that no server would have to choose between two fused graphs."""
+    tags = sorted({*graph_tags(stock), FUSED})
+    if FUSED not in graph_tags(stock) and tags in map(graph_tags, saved_model.meta_graphs):
+        raise tf.errors.InvalidArgumentError(
+            None,
+            None,
+            "{}: has a graph tagged {} already: give the model that it was made from".format(
+                model, ",".join(tags)
+            ),
         )
 
 
@@ -200,13 +223,16 @@ def _fusing(config: Optional[Any]) -> Any:
     return fusing
 
 
-def _copy(
+def _copied(
     model: str,
     folder: str,
     inputs: Optional[Mapping[str, str]],
     outputs: Optional[Mapping[str, str]],
-) -> None:
-    """Puts the model into an empty folder, as a SavedModel."""
+) -> SavedModel:
+    """Puts all of a model but its graphs into an empty folder; returns these as a SavedModel.
+
+    Without the file of its graphs, a folder is no SavedModel, whatever ends the export.
+    """
     if graphs_file(model) is None:
         if not outputs:
             raise tf.errors.InvalidArgumentError(
@@ -217,17 +243,27 @@ def _copy(
             )
         os.rmdir(folder)  # TensorFlow makes it.
         write_saved_model(model, folder, inputs or {}, outputs)
-        return
+        saved_model = parse_saved_model(folder)
+        remove_graphs(folder)
+        return saved_model
     if inputs or outputs:
         raise tf.errors.InvalidArgumentError(
             None, None, "{}: a SavedModel has signatures; give no inputs and outputs".format(model)
         )
-    for name in os.listdir(model):
-        source, target = os.path.join(model, name), os.path.join(folder, name)
-        if os.path.isdir(source):
-            shutil.copytree(source, target)
-        else:
-            shutil.copy2(source, target)
+    _refuse_inside(folder, model)
+    copy_all_but_graphs(model, folder)
+    return parse_saved_model(model)
+
+
+def _refuse_inside(folder: str, model: str) -> None:
+    """Makes sure that a folder is not copied into itself."""
+    inside, outside = (os.path.realpath(path) + os.sep for path in (folder, model))
+    if inside.startswith(outside):
+        raise tf.errors.InvalidArgumentError(
+            None,
+            None,
+            "{}: the export cannot be a part of it; give a folder elsewhere".format(model),
+        )
 
 
 def _nothing_fused(model: str, report: Report) -> str:

@@ -27,13 +27,14 @@ from graph_opt.table_files.mapped_files import write_mapped_table
 
 
 def mapped_from_files(
-    meta_graph: Any, folder: str, table_dtype: str = "", only_these: bool = False
+    meta_graph: Any, folder: str, stored: str, table_dtype: str = "", only_these: bool = False
 ) -> List[str]:
     """Has a graph read its variables from files in the assets of a SavedModel, and writes these.
 
     Args:
       meta_graph: A MetaGraphDef with fused lookups, which is changed.
       folder: The SavedModel.
+      stored: The one whose variables are read: the same, or the one that it is copied from.
       table_dtype: float16, bfloat16 or int8, for tables that lookups alone read; else empty.
       only_these: Whether only tables of this dtype are read from files.
 
@@ -64,20 +65,20 @@ def mapped_from_files(
     map_variables(meta_graph, needed, variables, export_id)
     list_ops(meta_graph)
     with tensorflow_errors():
-        _write_files(folder, variables, export_id, low)
+        checkpoint = CheckpointRows(os.path.join(stored, VARIABLES))
+        _write_files(os.path.join(folder, ASSETS), checkpoint, variables, export_id, low)
     said = [] if only_these else describe(variables, others)
     return said if low is None else [*said, *low.describe()]
 
 
 def _write_files(
-    folder: str,
+    assets: str,
+    checkpoint: CheckpointRows,
     variables: Sequence[MappedVariable],
     export_id: str,
     low: Optional[LowPrecisionTables],
 ) -> None:
-    assets = os.path.join(folder, ASSETS)
     os.makedirs(os.path.join(assets, FILES))
-    checkpoint = CheckpointRows(os.path.join(folder, VARIABLES))
     files = []
     for number, variable in enumerate(variables):
         files.append(os.path.join(FILES, file_name(number, variable.head.name)))

@@ -17,7 +17,15 @@ import numpy as np
 from graph_opt.compat import tf
 from graph_opt.graph.op_call import Tensor, call_op
 from graph_opt.graph.view import GraphView, TensorRef
-from graph_opt.saved_models.named_nodes import forget_nodes, init_ops, keep_names, set_init_op
+from graph_opt.passes.node_writer import free_scope
+from graph_opt.saved_models.named_nodes import (
+    add_asset,
+    forget_contexts,
+    forget_nodes,
+    init_ops,
+    keep_names,
+    set_init_op,
+)
 from graph_opt.serving.mapped_variables import (
     HANDLES,
     LOOKUPS,
@@ -34,7 +42,6 @@ _CPU = "/device:CPU:0"
 _NAMES, _SPECS = 1, 2
 _FIRST_SAVED = 3
 _PREDICTS = "tensorflow/serving/predict"
-_ASSETS = "saved_model_assets"
 
 
 def map_variables(
@@ -47,7 +54,17 @@ def map_variables(
       needed: The nodes that requests run.
       variables: Those to read from files.
       export_id: Tells the files of this export from those of others.
+
+    Raises:
+      tf.errors.InvalidArgumentError: It has a signature of the name that updates need.
     """
+    if UPDATE_SIGNATURE in meta_graph.signature_def:
+        raise tf.errors.InvalidArgumentError(
+            None,
+            None,
+            "the model has a signature {!r}, by which servers get updates of mapped tables: give "
+            "it another name, or map no tables".format(UPDATE_SIGNATURE),
+        )
     _Mapping(meta_graph, needed, variables, export_id).apply()
 
 
@@ -59,6 +76,7 @@ class _Mapping:
         self._view = GraphView(meta_graph.graph_def)
         self._needed = needed
         self._variables = variables
+        self._root = free_scope(self._view, _ROOT)
         self._values: Dict[str, Tensor] = {}
         self._added: List[Any] = []
         self._attributes = {
@@ -80,16 +98,17 @@ class _Mapping:
         del self._meta_graph.graph_def.node[:]
         self._meta_graph.graph_def.node.extend([*nodes, *self._added])
         keep_names(self._meta_graph, {node.name for node in self._meta_graph.graph_def.node})
+        forget_contexts(self._meta_graph)
 
     def _add(self, suffix: str, op: str, **arguments: Any) -> Any:
-        call = call_op(op, "{}/{}".format(_ROOT, suffix), arguments, _CPU)
+        call = call_op(op, "{}/{}".format(self._root, suffix), arguments, _CPU)
         self._added.append(call.node)
         return call
 
     def _constant(self, suffix: str, values: Any) -> Tensor:
         proto = tf.make_tensor_proto(values, tf.string)
         arguments = {"value": tf.AttrValue(tensor=proto), "dtype": tf.string.as_datatype_enum}
-        node = call_op("Const", "{}/{}".format(_ROOT, suffix), arguments).node
+        node = call_op("Const", "{}/{}".format(self._root, suffix), arguments).node
         self._added.append(node)
         return Tensor(node.name, tf.string.as_datatype_enum)
 
@@ -164,11 +183,11 @@ class _Mapping:
     def _read(self, handle: str) -> str:
         """The value of a variable that stays one."""
         suffix = "read/" + handle
-        if not any(node.name == _ROOT + "/" + suffix for node in self._added):
+        if not any(node.name == self._root + "/" + suffix for node in self._added):
             source = Tensor(handle, tf.resource.as_datatype_enum)
             dtype = self._dtype(handle)
             self._add(suffix, READS_HANDLE, resource=source, dtype=dtype)
-        return _ROOT + "/" + suffix
+        return self._root + "/" + suffix
 
     def _dtype(self, name: str) -> int:
         attribute = self._view.attribute(name, "dtype")
@@ -233,15 +252,11 @@ class _Mapping:
         list_file = self._constant("list_file", ASSET)
         opened = self._add("open", "OpenServedTables", list_file=list_file, **self._attributes)
         before = init_ops(self._meta_graph)
-        init = tf.NodeDef(name=_ROOT + "/init", op="NoOp")
+        init = tf.NodeDef(name=self._root + "/init", op="NoOp")
         init.input.extend("^" + name for name in sorted({*before, opened.name}))
         self._added.append(init)
         set_init_op(self._meta_graph, init.name)
-        asset = self._meta_graph.asset_file_def.add(filename=ASSET)
-        asset.tensor_info.name = list_file + ":0"
-        collections = self._meta_graph.collection_def
-        collections[_ASSETS].any_list.value.add().Pack(asset)
-        collections[tf.GraphKeys.ASSET_FILEPATHS].node_list.value.append(list_file + ":0")
+        add_asset(self._meta_graph, ASSET, list_file + ":0")
 
     def _update(self) -> None:
         """Adds the signature by which a server goes on to other tables."""

@@ -51,10 +51,10 @@ def write_saved_model(path: str, folder: str, inputs: Names, outputs: Names) -> 
     add_shapes(meta_graph.graph_def)
     served = _Served(path, meta_graph, inputs, outputs)
     checkpoint = file[: -len(_CHECKPOINT_GRAPH)] if file.endswith(_CHECKPOINT_GRAPH) else None
-    with tf.Graph().as_default() as graph, tf.Session() as session:
+    with tf.Graph().as_default(), tf.Session() as session:
         tables = served.thawed_tables(session)
         fed = served.imported(tables)
-        fetched = {key: graph.get_tensor_by_name(name) for key, name in outputs.items()}
+        fetched = served.fetched(outputs, fed)
         thawed = {variable.name for variable in tables.values()}
         stored = [each for each in tf.global_variables() if each.name not in thawed]
         _restore(path, session, checkpoint, stored)
@@ -100,7 +100,9 @@ class _Served:
         for key, name in self._inputs.items():
             tensor = TensorRef.parse(name)
             if self._view.op(tensor.node) not in PLACEHOLDERS:
-                placed[tensor.input_name] = given[key] = self._placeholder(key, tensor)
+                given[key] = self._placeholder(key, tensor)
+                if any(use.consumer in self._needed for use in self._view.uses(tensor)):
+                    placed[tensor.input_name] = given[key]
         tf.train.import_meta_graph(self._part(), clear_devices=True, input_map=placed)
         graph = tf.get_default_graph()
         named = {k: n for k, n in self._inputs.items() if k not in given}
@@ -113,9 +115,19 @@ class _Served:
             raise self._invalid("{} of the input {!r} cannot be fed", tensor, key)
         return tf.placeholder(tf.as_dtype(number), self._view.shape(tensor), name="served/" + key)
 
+    def fetched(self, outputs: Names, given: Mapping[str, Any]) -> Dict[str, Any]:
+        """The tensors of the outputs; one that is an input, too, is the placeholder of that."""
+        graph = tf.get_default_graph()
+        fed = {self._inputs[key]: placeholder for key, placeholder in given.items()}
+        return {
+            key: fed[name] if name in fed else graph.get_tensor_by_name(name)
+            for key, name in outputs.items()
+        }
+
     def _require(self, key: str, name: str) -> None:
-        node, colon, _ = name.partition(":")
-        if not colon or node not in self._view:
+        node, _, index = name.partition(":")
+        dtypes = self._view.dtypes(node) if node in self._view else []
+        if not index.isdigit() or (dtypes is not None and int(index) >= len(dtypes)):
             raise self._invalid(
                 "the graph has no tensor {!r} for {!r}: tensors are called NODE:0", name, key
             )

@@ -11,6 +11,7 @@ from graph_opt.graph.view import GraphView
 from graph_opt.saved_models.named_nodes import (
     VARIABLES,
     fetched_names,
+    forget_contexts,
     forget_nodes,
     keep_names,
     node_of,
@@ -18,7 +19,6 @@ from graph_opt.saved_models.named_nodes import (
 
 _INITIALIZERS = tf.GraphKeys.TABLE_INITIALIZERS
 _TRAINS = TAKES_GRADIENTS | UPDATES
-_CONTEXTS = (tf.GraphKeys.COND_CONTEXT, tf.GraphKeys.WHILE_CONTEXT)  # for gradients alone
 
 
 def leave_out_training(meta_graph: Any) -> None:
@@ -43,9 +43,7 @@ def leave_out_training(meta_graph: Any) -> None:
     del meta_graph.graph_def.node[:]
     meta_graph.graph_def.node.extend(nodes)
     keep_names(meta_graph, set(kept))
-    for key in _CONTEXTS:
-        if key in meta_graph.collection_def:
-            del meta_graph.collection_def[key]
+    forget_contexts(meta_graph)
 
 
 def _run(meta_graph: Any) -> List[str]:

@@ -255,6 +255,7 @@ BagFault PoolAll(const std::vector<Table>& tables, const std::vector<Lookup>& lo
 std::vector<RowsOfBags> RowsOf(const std::vector<Table>& tables,
                                const std::vector<Lookup>& lookups) {
   std::vector<RowsOfBags> rows;
+  rows.reserve(lookups.size());
   for (const Lookup& lookup : lookups) {
     const Table& table = tables[lookup.table];
     rows.push_back(RowsOfBags{&lookup.bags, RowBytesOf(table.type, table.dim)});
@@ -272,6 +273,7 @@ std::vector<BagBlock> BlocksOf(const std::vector<RowsOfBags>& lookups, int num_t
   const int64_t block_bytes =
       std::max(kLeastBlockBytes, BytesOf(lookups) / (num_threads * kBlocksPerThread) + 1);
   std::vector<BagBlock> blocks;
+  blocks.reserve(lookups.size());
   for (size_t i = 0; i < lookups.size(); ++i) {
     const Bags& bags = *lookups[i].bags;
     const int64_t work = bags.num_bags + bags.num_ids;

@@ -194,6 +194,33 @@ def test_an_id_out_of_range_is_named_with_table_and_row(use_resource: bool) -> N
         in_session(pooled)
 
 
+@pytest.mark.parametrize("use_resource", [True, False])
+def test_a_table_that_gets_other_memory_or_more_rows_is_followed(use_resource: bool) -> None:
+    """A kernel keeps where its tables were in its last call."""
+    variable = tf.get_variable(
+        "t", initializer=np.zeros([4, 2], np.float32), use_resource=use_resource
+    )
+    values = tf.placeholder(tf.float32, [None, None])
+    if use_resource:
+        change = tf.raw_ops.AssignVariableOp(resource=variable.handle, value=values)
+    else:
+        change = tf.assign(variable, values, validate_shape=False).op
+    ids = tf.placeholder(tf.int64, [None])
+    (rows,) = group_embedding_lookup_sparse([variable], [ids], ["sum"])
+    with plain_session() as session:
+        session.run(variable.initializer)
+        for count, width in ((4, 2), (9, 2), (3, 2), (3, 5), (9, 2)):
+            table_values = np.random.RandomState(count).rand(count, width).astype(np.float32)
+            session.run(change, {values: table_values})
+            for _ in range(2):
+                found = session.run(rows, {ids: range(count)})
+                np.testing.assert_array_equal(found, table_values)
+            with pytest.raises(
+                tf.errors.InvalidArgumentError, match=r"not in \[0, {}\)".format(count)
+            ):
+                session.run(rows, {ids: [count]})
+
+
 def test_an_uninitialized_table_is_named() -> None:
     params = table("item", 9, 4, use_resource=True)
     pooled = group_embedding_lookup_sparse(params, tf.constant([1]), "sum")
@@ -231,7 +258,7 @@ def test_ids_outside_the_rows_and_too_few_weights_are_errors() -> None:
     ids = sparse_of([[0, 0], [1, 0]], [1, 2], tf.int64)
     values = tf.placeholder_with_default(tf.constant([1.0]), [None])
     weights = tf.SparseTensor(ids.indices, values, ids.dense_shape)
-    with pytest.raises(tf.errors.InvalidArgumentError, match="2 ids and 1 weights"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"2 ids and 1 weights.*table 'item'"):
         in_session(group_embedding_lookup_sparse(params, ids, "sum", sp_weights=weights))
 
 

@@ -202,7 +202,8 @@ void Maintain(DynamicTable* table, const std::atomic<bool>& done) {
     if (round < 3) Check(table->AddSlot(std::to_string(round), 1, nullptr).ok(), "a slot");
     table->FillSlot(0, static_cast<float>(round));
     table->Compact();
-    table->Evict(round, &sequential, nullptr);
+    // Rounds go on while trainers wait for a core. By a later step, frequent rows would be too old.
+    table->Evict(std::min(round, kSteps), &sequential, nullptr);
     const Numbers own = {-1, -2, -3};
     const Floats weights(own.size() * kDim, 5.0f);
     DynamicTable::Contents contents;

@@ -147,7 +147,7 @@ def test_what_is_there_is_not_overwritten(tmp_path: Path) -> None:
         graph_opt.export_fused(str(tmp_path / "model"), str(tmp_path / "served"))
 
 
-def test_an_export_is_exported_again_by_its_tags(tmp_path: Path) -> None:
+def test_an_export_is_not_exported_again(tmp_path: Path) -> None:
     save(of_placeholders, tmp_path / "model")
     graph_opt.export_fused(str(tmp_path / "model"), str(tmp_path / "once"))
     with pytest.raises(
@@ -156,6 +156,8 @@ def test_an_export_is_exported_again_by_its_tags(tmp_path: Path) -> None:
         graph_opt.export_fused(str(tmp_path / "once"), str(tmp_path / "twice"))
     with pytest.raises(tf.errors.FailedPreconditionError, match="were fused before"):
         graph_opt.export_fused(str(tmp_path / "once"), str(tmp_path / "twice"), tags=FUSED)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="the model that it was made from"):
+        graph_opt.export_fused(str(tmp_path / "once"), str(tmp_path / "twice"), tags=["serve"])
 
 
 def test_only_some_tables_are_fused(tmp_path: Path) -> None:

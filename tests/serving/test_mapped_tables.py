@@ -107,6 +107,78 @@ def test_what_only_trains_is_left_out(tmp_path: Path) -> None:
             np.testing.assert_array_equal(found["first"], exported.predictions[0]["first"])
 
 
+def test_a_vocabulary_file_is_an_asset_beside_the_tables(tmp_path: Path) -> None:
+    """TensorFlow 1's builder lists assets where loaders look only if there is no other list."""
+    words = tmp_path / "words"
+    words.write_text("a\nb\n")
+
+    def model() -> Model:
+        ids = tf.placeholder(tf.string, [None], "words")
+        index = tf.lookup.TextFileIndex
+        of_words = tf.lookup.TextFileInitializer(
+            str(words), tf.string, index.WHOLE_LINE, tf.int64, index.LINE_NUMBER
+        )
+        rows = tf.lookup.StaticHashTable(of_words, 2).lookup(ids)
+        tables = [tf.get_variable(name, [3, 2]) for name in ("first", "second")]
+        found = tf.concat([tf.nn.embedding_lookup(table, rows) for table in tables], 1)
+        return Model({"words": ids}, {"found": found}, {"words": np.array(["b", "a"], object)})
+
+    with tf.Graph().as_default(), tf.Session() as session:
+        made = model()
+        session.run([tf.global_variables_initializer(), tf.tables_initializer()])
+        builder = tf.saved_model.Builder(str(tmp_path / "model"))
+        builder.add_meta_graph_and_variables(
+            session,
+            ["serve"],
+            {"first": tf.saved_model.predict_signature_def(made.inputs, made.outputs)},
+            assets_collection=tf.get_collection(tf.GraphKeys.ASSET_FILEPATHS),
+            legacy_init_op=tf.tables_initializer(),
+        )
+        builder.save()
+    words.unlink()
+    graph_opt.export_fused(str(tmp_path / "model"), str(tmp_path / "served"), map_tables=True)
+    (compared,) = compare_predictions(str(tmp_path / "served"), [made.request])
+    assert compared.difference == 0.0 and compared.values == 8
+
+
+def test_summaries_of_variables_with_conditionals_are_left_out(tmp_path: Path) -> None:
+    """As Estimators have them: the context of a conditional names what is removed."""
+
+    def model() -> Model:
+        made = two_tables()
+        (kernel,) = [one for one in tf.global_variables() if one.op.name == "kernel"]
+        tf.summary.scalar("zeros", tf.nn.zero_fraction(kernel))
+        return made
+
+    exported = export(model, tmp_path)
+    with Loaded(exported) as loaded:
+        assert_predicts(loaded, exported, 0)
+
+
+def test_names_of_the_model_are_not_taken(tmp_path: Path) -> None:
+    def model() -> Model:
+        made = two_tables()
+        again = tf.identity(made.outputs["first"], "graph_opt_tables/values")
+        return made._replace(outputs={**made.outputs, "again": again})
+
+    exported = export(model, tmp_path)
+    with Loaded(exported) as loaded:
+        assert_predicts(loaded, exported, 0)
+
+
+def test_a_signature_of_the_name_for_updates_is_refused(tmp_path: Path) -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        made = two_tables()
+        session.run(tf.global_variables_initializer())
+        signature = tf.saved_model.predict_signature_def(made.inputs, made.outputs)
+        builder = tf.saved_model.Builder(str(tmp_path / "model"))
+        builder.add_meta_graph_and_variables(session, ["serve"], {"update_tables": signature})
+        builder.save()
+    graph_opt.export_fused(str(tmp_path / "model"), str(tmp_path / "served"))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="signature 'update_tables'"):
+        graph_opt.export_fused(str(tmp_path / "model"), str(tmp_path / "mapped"), map_tables=True)
+
+
 def test_tables_need_lookups(tmp_path: Path) -> None:
     def model() -> Model:
         made = two_tables()

@@ -91,6 +91,7 @@ def saved(tmp_path: Path) -> str:
         ({}, {"scores": "scores:0"}, "need 'IteratorGetNext' .*, which is no input"),
         ({}, {"scores": "score:0"}, "no tensor 'score:0' for 'scores'"),
         ({}, {"scores": "scores"}, "no tensor 'scores' for 'scores': tensors are called NODE:0"),
+        ({}, {"scores": "scores:1"}, "no tensor 'scores:1' for 'scores'"),
         (
             {"item": "IteratorGetNext:0", "user": "IteratorGetNext:2", "users": "users:0"},
             {"scores": "scores:0"},
@@ -106,6 +107,19 @@ def test_a_wrong_name_is_told(
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):
         graph_opt.export_fused(checkpoint, str(tmp_path / "served"), inputs=inputs, outputs=outputs)
     assert not (tmp_path / "served").exists()
+
+
+def test_an_input_may_be_an_output_and_an_output_may_need_few(tmp_path: Path) -> None:
+    checkpoint = saved(tmp_path)
+    graph_opt.export_fused(
+        checkpoint,
+        str(tmp_path / "served"),
+        inputs=dict(zip(["item", "label", "user"], map("IteratorGetNext:{}".format, range(3)))),
+        outputs={"scores": "scores:0", "item": "IteratorGetNext:0"},
+    )
+    request = {**REQUEST, "label": np.zeros([len(REQUEST["user"])], np.float32)}
+    compared = compare_predictions(str(tmp_path / "served"), [request])
+    assert {each.output: each.difference for each in compared} == {"scores": 0.0, "item": 0.0}
 
 
 def test_a_graph_without_its_values_is_told(tmp_path: Path) -> None:

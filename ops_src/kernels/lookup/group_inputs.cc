@@ -161,7 +161,7 @@ Status GroupInputs::Read(OpKernelContext* ctx, const GroupAttrs& attrs) {
   outer_shapes_.resize(attrs.num_lookups());
   flat_rows_.resize(attrs.num_lookups());
   int next_weights = 0;
-  for (int i = 0; i < attrs.num_lookups(); ++i) {
+  const auto read = [&](int i) -> Status {
     const Tensor& id = ids[i];
     Bags& bags = bags_[i];
     bags.layout = attrs.layouts[i];
@@ -188,15 +188,14 @@ Status GroupInputs::Read(OpKernelContext* ctx, const GroupAttrs& attrs) {
       bags.num_bags = id.dim_size(0);
       bags.width = id.dims() == 2 ? id.dim_size(1) : 1;
       outer_shapes_[i] = TensorShape({bags.num_bags});
-      continue;
+      return Status();
     }
     if (id.dims() != 1) {
       return errors::InvalidArgument("ids of lookup ", i, " have shape ", id.shape().DebugString(),
                                      "; need a vector");
     }
     if (bags.layout == Bags::kSparse) {
-      TF_RETURN_IF_ERROR(ReadSparse(positions[i], shapes[i], i));
-      continue;
+      return ReadSparse(positions[i], shapes[i], i);
     }
     if (positions[i].dims() != 1 || positions[i].NumElements() < 1) {
       return errors::InvalidArgument("row splits of lookup ", i, " have shape ",
@@ -206,6 +205,14 @@ Status GroupInputs::Read(OpKernelContext* ctx, const GroupAttrs& attrs) {
     bags.positions = Int64s(positions[i]);
     bags.num_bags = positions[i].NumElements() - 1;
     outer_shapes_[i] = TensorShape({bags.num_bags});
+    return Status();
+  };
+  for (int i = 0; i < attrs.num_lookups(); ++i) {
+    const Status status = read(i);
+    if (!status.ok()) {
+      return errors::InvalidArgument(MessageOf(status), " (table '",
+                                     attrs.table_names[attrs.lookup_tables[i]], "')");
+    }
   }
   return Status();
 }

@@ -25,8 +25,8 @@ class GroupLookupKernel : public GroupKernel {
   Status Run(OpKernelContext* ctx) {
     LookedUpTables tables;
     GroupInputs inputs;
-    TF_RETURN_IF_ERROR(tables.Open(ctx, attrs_));
-    tables.MoveToLargePages(&moving_);
+    TF_RETURN_IF_ERROR(tables.Open(ctx, attrs_, &known_));
+    if (tables.have_moved()) tables.MoveToLargePages(&moving_);
     TF_RETURN_IF_ERROR(inputs.Read(ctx, attrs_));
     std::vector<Lookup> lookups;
     TF_RETURN_IF_ERROR(
@@ -50,6 +50,7 @@ class GroupLookupKernel : public GroupKernel {
   }
 
   AheadTables ahead_;
+  KnownTables known_;
   MovingTables moving_;
 };
 

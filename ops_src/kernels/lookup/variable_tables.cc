@@ -117,6 +117,7 @@ Status VariableTables::OpenAll(OpKernelContext* ctx, int first, const std::vecto
     return OpenResources(ctx, first, is_updated, purpose);
   }
   if (purpose != kRead) return OpenReferences(ctx, first, count, purpose);
+  tensors_.reserve(count);
   for (int i = first; i < first + count; ++i) tensors_.push_back(AsMatrix(ctx->input(i)));
   return Status();
 }
@@ -150,6 +151,7 @@ TableMemory VariableTables::memory(int i) const {
 
 void VariableTables::MoveToLargePages(MovingTables* moving) const {
   std::vector<MovingTables::Memory> tables;
+  tables.reserve(tensors_.size());
   for (const Tensor& tensor : tensors_) {
     if (!tensor.IsInitialized()) continue;
     const auto bytes = tensor.tensor_data();
@@ -229,6 +231,7 @@ Status VariableTables::OpenFound(OpKernelContext* ctx, const std::vector<bool>& 
     if (!ready) Unlock();
   }
   if (dynamic_ != nullptr) LockDynamic();
+  tensors_.reserve(variables_.size());
   for (const auto& variable : variables_) {
     tensors_.push_back(variable == nullptr ? Tensor() : AsMatrix(*variable->tensor()));
   }

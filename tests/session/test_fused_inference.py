@@ -1,0 +1,100 @@
+"""Sessions with fuse_inference on served models of all kinds: predictions are TensorFlow's."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any, Callable, Dict, List
+
+import numpy as np
+import pytest
+
+import graph_opt
+from graph_opt.compat import tf
+from graph_opt.contrib import predictor
+from tests.serving.models_to_serve import MODELS, Arrays, save
+from tests.session.small_model import report_on
+
+
+def fusing() -> Any:
+    made = graph_opt.ConfigProto()
+    options = made.graph_options.optimizer_options
+    options.do_group_embedding = True
+    options.group_embedding_options.fuse_inference = True
+    return made
+
+
+def loaded(make_session: Callable[..., Any], folder: Path, request: Arrays) -> Any:
+    """A session with the model, and a function that sends it the request."""
+    graph = tf.Graph()
+    session = make_session(graph=graph)
+    with graph.as_default():
+        meta_graph = tf.saved_model.loader.load(session, ["serve"], str(folder))
+    signature = meta_graph.signature_def["serving_default"]
+    feeds = {signature.inputs[name].name: value for name, value in request.items()}
+    fetches = {name: info.name for name, info in signature.outputs.items()}
+    return session, lambda: session.run(fetches, feeds)
+
+
+@pytest.mark.parametrize("name", sorted(MODELS))
+def test_a_saved_model_in_a_session(name: str, tmp_path: Path) -> None:
+    request = save(MODELS[name], tmp_path / "model")
+    stock, expected = loaded(tf.Session, tmp_path / "model", request)
+    ours, found = loaded(
+        lambda graph: graph_opt.Session(graph=graph, config=fusing()), tmp_path / "model", request
+    )
+    with stock, ours:
+        values = found()
+        for output, value in expected().items():
+            np.testing.assert_array_equal(values[output], value)
+    report = report_on(ours.graph)
+    assert report.fused and not any(lookup.refusal for lookup in report.lookups)
+
+
+@pytest.mark.parametrize("name", sorted(MODELS))
+def test_a_predictor_of_an_installed_config(name: str, tmp_path: Path) -> None:
+    request = save(MODELS[name], tmp_path / "model")
+    expected = predictor.from_saved_model(str(tmp_path / "model"))(request)
+    with graph_opt.install(fusing()):
+        predict = predictor.from_saved_model(str(tmp_path / "model"))
+        found = predict(request)
+    assert report_on(predict.graph).fused
+    for output, value in expected.items():
+        np.testing.assert_array_equal(found[output], value)
+
+
+def test_a_frozen_graph(tmp_path: Path) -> None:
+    request = save(MODELS["placeholders"], tmp_path / "model")
+    stock, expected = loaded(tf.Session, tmp_path / "model", request)
+    with stock:
+        frozen = tf.graph_util.convert_variables_to_constants(
+            stock, stock.graph.as_graph_def(), ["scores"]
+        )
+        scores = expected()["scores"]
+    with tf.Graph().as_default() as graph, graph_opt.Session(config=fusing()) as session:
+        tf.import_graph_def(frozen, name="")
+        feeds = {name + ":0": value for name, value in request.items()}
+        np.testing.assert_array_equal(session.run("scores:0", feeds), scores)
+    assert report_on(graph).lookups
+
+
+def test_several_threads_call_one_session(tmp_path: Path) -> None:
+    request = save(MODELS["resources"], tmp_path / "model")
+    stock, expected = loaded(tf.Session, tmp_path / "model", request)
+    ours, found = loaded(
+        lambda graph: graph_opt.Session(graph=graph, config=fusing()), tmp_path / "model", request
+    )
+    answers: List[Dict[str, np.ndarray]] = []
+    with stock, ours:
+        wanted = expected()
+        threads = [
+            threading.Thread(target=lambda: answers.extend(found() for _ in range(5)))
+            for _ in range(4)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert len(answers) == 20
+    for answer in answers:
+        np.testing.assert_array_equal(answer["scores"], wanted["scores"])
