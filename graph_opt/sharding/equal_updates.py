@@ -86,9 +86,7 @@ def has_equal_bits(stock_op: str) -> bool:
         with session_class(config=config) as session:
             session.run(starts)
             found = session.run(results)
-    return all(
-        stock.tobytes() == ours.tobytes() for stock, ours in zip(found[::2], found[1::2])
-    )
+    return all(stock.tobytes() == ours.tobytes() for stock, ours in zip(found[::2], found[1::2]))
 
 
 @functools.lru_cache(maxsize=None)

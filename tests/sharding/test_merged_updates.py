@@ -63,9 +63,7 @@ def trained(
     )[0]
 
 
-def _of_rank(
-    transport: Transport, training: Training, open_session: Callable[[], Any]
-) -> Trained:
+def _of_rank(transport: Transport, training: Training, open_session: Callable[[], Any]) -> Trained:
     with communicating_through(transport), tf.Graph().as_default() as graph:
         tf.set_random_seed(1)
         random = np.random.RandomState(7)
@@ -147,9 +145,7 @@ def test_nothing_is_left_of_what_updates_alone_needed() -> None:
 
 
 @pytest.mark.parametrize("divisor", [2, 3])
-def test_averages_have_the_same_bits(
-    divisor: int, unmerged: Callable[[Training], Trained]
-) -> None:
+def test_averages_have_the_same_bits(divisor: int, unmerged: Callable[[Training], Trained]) -> None:
     one, several = trained(applied("adagrad", divisor)), unmerged(applied("adagrad", divisor))
     assert one.values == several.values
     assert one.ops[MERGED] == 1 and several.ops[MERGED] == 0
