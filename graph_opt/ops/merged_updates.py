@@ -1,7 +1,7 @@
 """Updates of sharded tables that sessions have one op do, in place of an op for each table.
 
-The library looks at what a session is about to run
-(`ops_src/kernels/exchange/merge_updates_pass.cc`). The graph of the script keeps its nodes.
+`ops_src/kernels/exchange/merge_updates_pass.cc` looks at what a session is about to run. The graph
+of the script keeps its nodes.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ namespace GRAPH_OPT_SET {
 // TensorFlow's kernels take so many columns of a row at once, and those that are left over one by
 // one, with other roots.
 constexpr int kColumnsAtOnce = 8;
+constexpr int kLanesAtOnce = kLanes < kColumnsAtOnce ? kLanes : kColumnsAtOnce;
 
 // What formulas compute with. The first kAtOnce lanes are columns that TensorFlow takes at once.
 template <int kAtOnce, bool kIsOneColumn>
@@ -74,13 +75,13 @@ inline GRAPH_OPT_INLINED void UpdateColumns(const Spec& spec, Floats gradient, c
 
 template <typename Spec, typename Row>
 inline GRAPH_OPT_INLINED void UpdateColumns(const Spec& spec, Floats gradient, const Row& row,
-                                            int64_t at, int some, int64_t dim, ColumnsToldTo<true>) {
+                                            int64_t at, int some, int64_t dim,
+                                            ColumnsToldTo<true>) {
   const int64_t at_once = dim / kColumnsAtOnce * kColumnsAtOnce - at;
   if (at_once >= kLanes) {
     UpdateColumnsBy<Lanes<kLanes, false>>(spec, gradient, row, at, some);
   } else if (at_once == kColumnsAtOnce) {  // of vectors that are wider
-    UpdateColumnsBy<Lanes<kLanes < kColumnsAtOnce ? kLanes : kColumnsAtOnce, false>>(
-        spec, gradient, row, at, some);
+    UpdateColumnsBy<Lanes<kLanesAtOnce, false>>(spec, gradient, row, at, some);
   } else if (dim > 1) {
     UpdateColumnsBy<Lanes<0, false>>(spec, gradient, row, at, some);
   } else {

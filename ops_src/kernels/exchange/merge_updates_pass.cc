@@ -28,7 +28,7 @@
 //   gradients of all ranks -> ExchangeGatherGrad -> rows, sums -> [RealDiv] -> SparseApply*  ...
 //   gradients of all ranks -> ExchangeApply
 //
-// The graph of the script keeps its nodes, and what waits for one of these updates waits for the op.
+// The graph of the script keeps its nodes. What waits for an update waits for the op.
 
 namespace graph_opt {
 namespace {
