@@ -145,19 +145,25 @@ def report_of(graph: Optional[Any] = None) -> Optional[Report]:
       >>> print(graph_opt.report())
     """
     wanted = tf.get_default_graph() if graph is None else graph
+    report = report_of_passes(wanted)
     merged = tuple(merged_updates_text(wanted))
-    if wanted not in _records and merged:  # in a session of TensorFlow's own
-        return Report(changes=merged)
-    if wanted not in _records:
-        return _latest.report if graph is None else None
-    report = _records[wanted].report
-    told = [text for text in warnings_about(wanted) if text not in report.warnings]
+    if report is None:  # of a session of TensorFlow's own, if there is any
+        latest = _latest.report if graph is None else None
+        return Report(changes=merged) if merged else latest
+    return dataclasses.replace(report, changes=(*report.changes, *merged))
+
+
+def report_of_passes(graph: Any) -> Optional[Report]:
+    """The same, without what becomes of updates once a session runs them; None if there is none."""
+    if graph not in _records:
+        return None
+    report = _records[graph].report
+    told = [text for text in warnings_about(graph) if text not in report.warnings]
     return dataclasses.replace(
         report,
-        changes=(*report.changes, *merged),
         warnings=(*report.warnings, *told),
-        tuned=tuned_stages(wanted),
-        read_again=read_again_text(wanted),
-        staleness=staleness_of(wanted),
-        refreshed=refreshed_of(wanted),
+        tuned=tuned_stages(graph),
+        read_again=read_again_text(graph),
+        staleness=staleness_of(graph),
+        refreshed=refreshed_of(graph),
     )

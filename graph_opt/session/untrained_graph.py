@@ -7,7 +7,7 @@ from typing import Any, Set
 from graph_opt.compat.stateful_ops import FUNCTION_CALLS
 from graph_opt.reporting.report import Report
 from graph_opt.rules.op_names import GATHERS_ND, ROW_GATHERS
-from graph_opt.session.graph_records import is_left_alone, report_of
+from graph_opt.session.graph_records import is_left_alone, report_of_passes
 from graph_opt.session.optimization import is_training_graph, leaves_inference
 from graph_opt.session.session_log import note_session
 
@@ -30,12 +30,12 @@ class UntrainedGraph:
 
     def __init__(self, graph: Any) -> None:
         self._may_train_later = is_left_alone(graph) and not is_training_graph(graph)
-        self._says_later = self._may_train_later and leaves_inference(report_of(graph))
+        self._says_later = self._may_train_later and leaves_inference(report_of_passes(graph))
         self._version = graph.version
 
     def first_run(self, session: Any) -> None:
         """Says what became of the graph, unless that waits for a run that looks rows up."""
-        note_session(session, None if self._says_later else report_of(session.graph))
+        note_session(session, None if self._says_later else report_of_passes(session.graph))
 
     def before_step(self, session: Any, reached: Set[Any]) -> None:
         """Says that training came late, or why lookups are TensorFlow's, once.
@@ -47,7 +47,7 @@ class UntrainedGraph:
         self._report_late_training(session)
         if self._says_later and any(operation.type in _LOOK_ROWS_UP for operation in reached):
             self._says_later = False
-            note_session(session, report_of(session.graph))
+            note_session(session, report_of_passes(session.graph))
 
     def _report_late_training(self, session: Any) -> None:
         graph = session.graph
