@@ -1,8 +1,6 @@
 #include <algorithm>
 #include <atomic>
-#include <cmath>
 #include <cstdint>
-#include <cstring>
 #include <map>
 #include <set>
 #include <string>
@@ -11,15 +9,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "exchange/merged_updates.h"
+#include "kernels/exchange/rank_updates.h"
 #include "kernels/kernel_names.h"
 #include "kernels/tensorflow_compat.h"
-#include "optimizers/description.h"
 #include "tensorflow/core/common_runtime/optimization_registry.h"
 #include "tensorflow/core/framework/node_def_builder.h"
-#include "tensorflow/core/framework/node_def_util.h"
 #include "tensorflow/core/framework/tensor.h"
-#include "tensorflow/core/framework/tensor.pb.h"
-#include "tensorflow/core/graph/graph.h"
 
 // The updates of sharded tables as optimizers of TensorFlow write them: one op for each table. In
 // what a session is about to run, those of an exchange become one op, if all that it would do is to
@@ -39,10 +34,7 @@ using tensorflow::GraphOptimizationPassOptions;
 using tensorflow::Node;
 using tensorflow::NodeDef;
 using tensorflow::NodeDefBuilder;
-using tensorflow::TryGetNodeAttr;
 
-const char kSums[] = "ExchangeGatherGrad";
-const char kResource[] = "Resource";
 // Set on sums whose updates the session's options leave alone.
 const char kKeptApart[] = "_graph_opt_updates_kept_apart";
 // By other values of these, formulas have other operations. Bits were compared for the usual power,
@@ -51,212 +43,9 @@ const char kPower[] = "learning_rate_power";
 const float kUsualPower = -0.5f;
 const char kEpsilon[] = "epsilon";
 
-// An op of TensorFlow's that updates rows.
-struct StockUpdate {
-  const OptimizerDescription* optimizer;
-  std::string op;  // without "Resource"
-  std::vector<std::string> inputs;
-  bool has_handles;
-
-  // Where an input comes; -1: it does not.
-  int PlaceOf(const std::string& input) const {
-    const auto found = std::find(inputs.begin(), inputs.end(), input);
-    return found == inputs.end() ? -1 : static_cast<int>(found - inputs.begin());
-  }
-};
-
-// Reads "Op(one, another)".
-void ReadStockOp(const std::string& drawn, StockUpdate* update) {
-  const size_t opens = drawn.find('(');
-  update->op = drawn.substr(0, opens);
-  std::string name;
-  for (size_t i = opens + 1; i < drawn.size(); ++i) {
-    if (drawn[i] == ',' || drawn[i] == ')') {
-      update->inputs.push_back(name);
-      name.clear();
-    } else if (drawn[i] != ' ') {
-      name.push_back(drawn[i]);
-    }
-  }
-}
-
-// Those that take rows, by type.
-const std::map<std::string, StockUpdate>& StockUpdates() {
-  static const auto* const updates = [] {
-    auto* const found = new std::map<std::string, StockUpdate>;
-    for (const OptimizerDescription& optimizer : OptimizerDescriptions()) {
-      for (const std::string& drawn : optimizer.stock_ops) {
-        StockUpdate update{&optimizer, "", {}, false};
-        ReadStockOp(drawn, &update);
-        if (update.PlaceOf("rows") < 0 || optimizer.moves_every_row) continue;
-        found->emplace(update.op, update);
-        update.has_handles = true;
-        found->emplace(kResource + update.op, update);
-      }
-    }
-    return found;
-  }();
-  return *updates;
-}
-
-bool IsOneOf(const Node* node, const std::set<std::string>& types) {
-  return types.count(node->type_string()) > 0;
-}
-
-const Edge* InputOf(const Node* node, int place) {
-  const Edge* edge = nullptr;
-  return node->input_edge(place, &edge).ok() ? edge : nullptr;
-}
-
-// An attribute of a node; 0 or empty where it has none.
-template <typename T>
-T Attribute(const Node* node, const char* name) {
-  T value{};
-  return GetNodeAttr(node->attrs(), name, &value).ok() ? value : T{};
-}
-
-// The edge before nodes of these types, which are noted.
-const Edge* Before(const Edge* edge, const std::set<std::string>& types,
-                   std::vector<Node*>* between) {
-  while (edge != nullptr && IsOneOf(edge->src(), types)) {
-    between->push_back(edge->src());
-    edge = InputOf(edge->src(), 0);
-  }
-  return edge;
-}
-
-// Whether the edge has a scalar that is known, perhaps cast to float, and which.
-bool ReadScalar(const Edge* edge, float* value) {
-  const tensorflow::TensorProto* proto = nullptr;
-  tensorflow::Tensor tensor;
-  if (edge != nullptr && edge->src()->type_string() == "Cast") edge = InputOf(edge->src(), 0);
-  if (edge == nullptr || edge->src()->type_string() != "Const" ||
-      !TryGetNodeAttr(edge->src()->attrs(), "value", &proto) || !tensor.FromProto(*proto) ||
-      tensor.dims() != 0) {
-    return false;
-  }
-  if (tensor.dtype() == tensorflow::DT_INT32) {
-    *value = static_cast<float>(tensor.scalar<tensorflow::int32>()());
-  } else if (tensor.dtype() == tensorflow::DT_FLOAT) {
-    *value = tensor.scalar<float>()();
-  } else {
-    return false;
-  }
-  return true;
-}
-
-std::string BitsOf(float value) {
-  uint32_t bits;
-  std::memcpy(&bits, &value, sizeof(bits));
-  return absl::StrCat("=", bits);
-}
-
-// The same for edges that have the same value.
-std::string KeyOf(const Edge* edge) {
-  float value;
-  if (ReadScalar(edge, &value)) return BitsOf(value);
-  return absl::StrCat(edge->src()->id(), ":", edge->src_output());
-}
-
 std::string NameOf(const Node* node) {
   return absl::StrCat(node->type_string(), " '", node->name(), "'");
 }
-
-// By what sums are divided before an update takes them.
-struct Divisor {
-  const Edge* edge = nullptr;  // a tensor that is known to be a scalar; or
-  float value = 1;
-  std::string key;  // the same for the same divisor; empty: they are not divided
-
-  // Whether a node divides `divided` by one number. TensorFlow itself multiplies by the reciprocals
-  // of constants, which gives the bits of a division where these are powers of two.
-  bool Read(const Node* quotient, const Edge** divided) {
-    const Edge* const left = InputOf(quotient, 0);
-    const Edge* const right = InputOf(quotient, 1);
-    *divided = left;
-    if (quotient->type_string() != "Mul") {
-      if (!ReadScalar(right, &value)) return IsNumberOfRanks(right);
-      key = BitsOf(value);
-      return true;
-    }
-    if (!ReadScalar(right, &value)) {
-      if (!ReadScalar(left, &value)) return false;
-      *divided = right;
-    }
-    int exponent;
-    if (std::frexp(value, &exponent) != 0.5f) return false;
-    value = 1 / value;
-    key = BitsOf(value);
-    return true;
-  }
-
- private:
-  bool IsNumberOfRanks(const Edge* divisor) {
-    std::vector<Node*> casts;
-    const Edge* const number = Before(divisor, {"Cast", "Identity"}, &casts);
-    if (number == nullptr || number->src()->type_string() != "HorovodSize") return false;
-    edge = divisor;
-    key = absl::StrCat("ranks of ", Attribute<int>(number->src(), "process_set_id"));
-    return true;
-  }
-};
-
-// The update of a table from what ranks have sent.
-struct RankUpdate {
-  Node* node = nullptr;
-  const StockUpdate* stock = nullptr;
-  Node* sums = nullptr;
-  int place = 0;               // of the table in the exchange
-  std::vector<Node*> between;  // the sums and the update
-  Divisor divisor;
-
-  // Whether `node` is such an update.
-  bool Read() {
-    const Edge* const rows = Before(Given("rows"), {"Identity", "Cast"}, &between);
-    const Edge* values = Before(Given("gradient"), {"Identity"}, &between);
-    if (rows == nullptr || values == nullptr) return false;
-    if (IsOneOf(values->src(), {"RealDiv", "Div", "Mul"})) {
-      between.push_back(values->src());
-      if (!divisor.Read(values->src(), &values)) return false;
-      values = Before(values, {"Identity"}, &between);
-    }
-    sums = rows->src();
-    place = rows->src_output();
-    return values != nullptr && values->src() == sums && sums->type_string() == kSums &&
-           values->src_output() == Attribute<int>(sums, "num_shards") + place;
-  }
-
-  const Edge* Given(const std::string& input) const { return InputOf(node, stock->PlaceOf(input)); }
-
-  // The same for updates that one op can do.
-  std::string Key() const {
-    std::string key = absl::StrCat(node->type_string(), " ", divisor.key);
-    for (const auto& one : stock->optimizer->hyperparameters) {
-      if (stock->PlaceOf(one.name) >= 0) absl::StrAppend(&key, " ", KeyOf(Given(one.name)));
-    }
-    for (const std::string& flag : Flags()) absl::StrAppend(&key, " ", flag);
-    if (UsesLocking()) absl::StrAppend(&key, " locked");
-    std::set<int> waits;
-    for (const Edge* edge : node->in_edges()) {
-      if (edge->IsControlEdge() && edge->src()->IsOp()) waits.insert(edge->src()->id());
-    }
-    for (int id : waits) absl::StrAppend(&key, " ^", id);
-    return key;
-  }
-
-  // Those that are set.
-  std::vector<std::string> Flags() const {
-    std::vector<std::string> set;
-    for (const auto& flag : stock->optimizer->flags) {
-      bool is_set = flag.is_set;
-      TryGetNodeAttr(node->attrs(), flag.name, &is_set);
-      if (is_set) set.push_back(flag.name);
-    }
-    return set;
-  }
-
-  bool UsesLocking() const { return Attribute<bool>(node, "use_locking"); }
-};
 
 // The updates of the tables of one exchange.
 class ExchangedUpdates {
@@ -499,7 +288,7 @@ class ExchangedUpdates {
     static const auto* const kReads =
         new std::set<std::string>{"VarHandleOp", "VariableShape", "ReadVariableOp", "Shape"};
     if (!node->IsOp() || !node->out_edges().empty() || node->IsControlFlow()) return false;
-    return !node->op_def().is_stateful() || IsOneOf(node, *kReads);
+    return !node->op_def().is_stateful() || kReads->count(node->type_string()) > 0;
   }
 
   Graph* const graph_;
