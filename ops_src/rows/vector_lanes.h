@@ -127,9 +127,9 @@ inline Floats Choose(Words mask, Floats yes, Floats no) {
 // What the CPU estimates 1 / sqrt(x) as: the same for each x, whatever the width of its vector.
 inline Floats EstimatedReciprocalRoot(Floats x) {
 #if defined(__AVX512F__)
-  const __m256 low = _mm256_rsqrt_ps(_mm512_castps512_ps256(x));
+  const __m256 low = _mm256_rsqrt_ps(_mm512_maskz_extractf32x8_ps(0xff, x, 0));
   const __m256 high = _mm256_rsqrt_ps(_mm512_maskz_extractf32x8_ps(0xff, x, 1));
-  return _mm512_maskz_insertf32x8(0xffff, _mm512_castps256_ps512(low), high, 1);
+  return _mm512_maskz_insertf32x8(0xffff, _mm512_maskz_broadcast_f32x8(0xffff, low), high, 1);
 #elif defined(__AVX2__)
   return _mm256_rsqrt_ps(x);
 #elif defined(__SSE2__)

@@ -14,9 +14,7 @@
 #include "kernels/tensorflow_compat.h"
 #include "tensorflow/core/common_runtime/optimization_registry.h"
 #include "tensorflow/core/framework/node_def_builder.h"
-#include "tensorflow/core/framework/node_def_util.h"
 #include "tensorflow/core/framework/tensor.h"
-#include "tensorflow/core/graph/graph.h"
 
 // The updates of sharded tables as optimizers of TensorFlow write them: one op for each table. In
 // what a session is about to run, those of an exchange become one op, if all that it would do is to
@@ -290,7 +288,7 @@ class ExchangedUpdates {
     static const auto* const kReads =
         new std::set<std::string>{"VarHandleOp", "VariableShape", "ReadVariableOp", "Shape"};
     if (!node->IsOp() || !node->out_edges().empty() || node->IsControlFlow()) return false;
-    return !node->op_def().is_stateful() || IsOneOf(node, *kReads);
+    return !node->op_def().is_stateful() || kReads->count(node->type_string()) > 0;
   }
 
   Graph* const graph_;

@@ -1,25 +1,22 @@
 #include "kernels/exchange/rank_updates.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <set>
 
 #include "absl/strings/str_cat.h"
-#include "kernels/kernel_names.h"
 #include "kernels/tensorflow_compat.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/framework/tensor.pb.h"
 
 namespace graph_opt {
+namespace {
 
 using tensorflow::Edge;
 using tensorflow::Node;
 using tensorflow::TryGetNodeAttr;
-
-const char kSums[] = "ExchangeGatherGrad";
-const char kResource[] = "Resource";
-
-namespace {
 
 // Reads "Op(one, another)".
 void ReadStockOp(const std::string& drawn, StockUpdate* update) {
@@ -34,6 +31,10 @@ void ReadStockOp(const std::string& drawn, StockUpdate* update) {
       name.push_back(drawn[i]);
     }
   }
+}
+
+bool IsOneOf(const Node* node, const std::set<std::string>& types) {
+  return types.count(node->type_string()) > 0;
 }
 
 // The edge before nodes of these types, which are noted.
@@ -61,6 +62,11 @@ std::string KeyOf(const Edge* edge) {
 
 }  // namespace
 
+int StockUpdate::PlaceOf(const std::string& input) const {
+  const auto found = std::find(inputs.begin(), inputs.end(), input);
+  return found == inputs.end() ? -1 : static_cast<int>(found - inputs.begin());
+}
+
 const std::map<std::string, StockUpdate>& StockUpdates() {
   static const auto* const updates = [] {
     auto* const found = new std::map<std::string, StockUpdate>;
@@ -77,10 +83,6 @@ const std::map<std::string, StockUpdate>& StockUpdates() {
     return found;
   }();
   return *updates;
-}
-
-bool IsOneOf(const Node* node, const std::set<std::string>& types) {
-  return types.count(node->type_string()) > 0;
 }
 
 const Edge* InputOf(const Node* node, int place) {

@@ -1,10 +1,7 @@
-// Updates of tables by sums of what ranks have sent, as optimizers of TensorFlow write them.
 #ifndef GRAPH_OPT_KERNELS_EXCHANGE_RANK_UPDATES_H_
 #define GRAPH_OPT_KERNELS_EXCHANGE_RANK_UPDATES_H_
 
-#include <algorithm>
 #include <map>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -12,11 +9,16 @@
 #include "tensorflow/core/framework/node_def_util.h"
 #include "tensorflow/core/graph/graph.h"
 
+// Finds the updates of sharded tables that optimizers of TensorFlow write, in what a session runs:
+//
+//   ExchangeGatherGrad -> rows of each table
+//                      -> sums of each table -> [RealDiv] -> SparseApply*(table, slots, ...)
+
 namespace graph_opt {
 
-// The op that sums, and what ops of TensorFlow that take handles have before their names.
-extern const char kSums[];
-extern const char kResource[];
+// The op that sums what ranks send.
+constexpr char kSums[] = "ExchangeGatherGrad";
+constexpr char kResource[] = "Resource";
 
 // An op of TensorFlow's that updates rows.
 struct StockUpdate {
@@ -26,17 +28,13 @@ struct StockUpdate {
   bool has_handles;
 
   // Where an input comes; -1: it does not.
-  int PlaceOf(const std::string& input) const {
-    const auto found = std::find(inputs.begin(), inputs.end(), input);
-    return found == inputs.end() ? -1 : static_cast<int>(found - inputs.begin());
-  }
+  int PlaceOf(const std::string& input) const;
 };
 
 // Those that take rows, by type.
 const std::map<std::string, StockUpdate>& StockUpdates();
 
-bool IsOneOf(const tensorflow::Node* node, const std::set<std::string>& types);
-
+// Null if there is none.
 const tensorflow::Edge* InputOf(const tensorflow::Node* node, int place);
 
 // An attribute of a node; 0 or empty where it has none.
