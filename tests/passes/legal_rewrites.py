@@ -13,7 +13,7 @@ from graph_opt.config.options import SessionOptions
 from graph_opt.graph.rewrite import apply_to_graph_def
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.passes.fusion.deferred import DeferredVariables
-from graph_opt.passes.fusion.outcome import LookupNodes
+from graph_opt.passes.fusion.users_nodes import UsersNodes
 from graph_opt.passes.micro_batches.micro_batch_names import MicroBatchNames
 from graph_opt.passes.name_map import NameMap
 from graph_opt.passes.optimize import Planned, plan
@@ -103,8 +103,8 @@ def texts_of(name_map: NameMap) -> Iterator[str]:
             yield from part.side_targets.values()
             for again in part.read_again:
                 yield from again
-        elif isinstance(part, LookupNodes):
-            yield from part.gathers
+        elif isinstance(part, UsersNodes):
+            yield from part.of_variables
         elif isinstance(part, PipelinedNames):
             yield part.push
         else:
