@@ -12,10 +12,8 @@ from typing import Any, NamedTuple
 
 from graph_opt.ops.library import LIBRARY_PATH, register_ops
 
-SUMS = "ExchangeGatherGrad"
-"""What sums the gradients that ranks send, from which updates are found."""
 KEPT_APART = "_graph_opt_updates_kept_apart"
-"""On a node of that op: its updates stay as they are."""
+"""On what sums the gradients that ranks send: the updates that take the sums stay as they are."""
 
 
 class NotedUpdates(NamedTuple):
@@ -49,7 +47,7 @@ def noted_updates(sums: str) -> NotedUpdates:
     """What became of the updates that take the sums of a node, where a session last ran them.
 
     Args:
-      sums: Name of a node of op `SUMS`.
+      sums: Name of a node that sums the gradients that ranks send.
     """
     refusal = ctypes.c_char_p()
     tables = _functions().graph_opt_noted_updates(sums.encode("utf-8"), ctypes.byref(refusal))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, List
 
 from graph_opt.compat import tf
+from graph_opt.compat.exchange_sums import EXCHANGE_SUMS
 from graph_opt.compat.live_graph import set_attribute
-from graph_opt.ops.merged_updates import KEPT_APART, SUMS, noted_updates
+from graph_opt.ops.merged_updates import KEPT_APART, noted_updates
 from graph_opt.reporting.tables import counted
 
 _MERGED = "the updates of {}, which ranks share, are one op"
@@ -35,4 +36,4 @@ def merged_updates_text(graph: Any) -> List[str]:
 
 
 def _sums(graph: Any) -> List[Any]:
-    return [operation for operation in graph.get_operations() if operation.type == SUMS]
+    return [operation for operation in graph.get_operations() if operation.type == EXCHANGE_SUMS]
