@@ -14,7 +14,7 @@ from graph_opt.compat import tf
 from graph_opt.compat.keras_optimizers import legacy
 from graph_opt.ops.merged_updates import merge_updates
 from graph_opt.sharding.divided_gradients import divided_by
-from graph_opt.sharding.equal_updates import has_equal_bits
+from graph_opt.sharding.equal_updates import has_equal_bits, note_update
 from graph_opt.sharding.in_process import run_ranks
 from graph_opt.sharding.transport import Transport
 from graph_opt.sok.communication import communicating_through
@@ -164,6 +164,55 @@ def test_averages_that_tensorflow_makes_products_have_the_same_bits(
     assert one.ops[MERGED] == merged and several.ops[MERGED] == 0
 
 
+def summed_again(divisor: int = 1, *, divides_first: bool = True) -> Training:
+    """Sums what rows have got once more, as optimizers do that expect repeated rows."""
+
+    def training(pairs: Pairs) -> Any:
+        changed = []
+        for one, table in pairs:
+            rows, numbers = tf.unique(one.indices)
+            values = one.values / divisor if divides_first else one.values
+            values = tf.math.unsorted_segment_sum(values, numbers, tf.shape(rows)[0])
+            values = values if divides_first else values / divisor
+            changed.append((tf.IndexedSlices(values, tf.identity(rows)), table))
+        note_update("ResourceSparseApplyAdagrad")
+        return UpdatesRowsAsTheyCome(0.1).apply_gradients(changed)
+
+    return training
+
+
+class UpdatesRowsAsTheyCome(tf.train.AdagradOptimizer):
+    """Does not sum again."""
+
+    def _resource_apply_sparse_duplicate_indices(
+        self, grad: Any, handle: Any, indices: Any, **state: Any
+    ) -> Any:
+        return self._resource_apply_sparse(grad, handle, indices, **state)
+
+
+@pytest.mark.parametrize("divides_first", [True, False])
+@pytest.mark.parametrize("divisor", [1, 3])
+def test_rows_that_are_summed_again_have_the_same_bits(
+    divisor: int, divides_first: bool, unmerged: Callable[..., Trained]
+) -> None:
+    training = summed_again(divisor, divides_first=divides_first)
+    one, several = trained(training), unmerged(training)
+    assert one.values == several.values
+    assert one.ops[MERGED] == 1 and several.ops[MERGED] == 0
+    for op in ("Unique", "UnsortedSegmentSum", "StridedSlice"):
+        assert several.ops[op] == one.ops[op] + len(WIDTHS)
+
+
+def summed_by_other_numbers(pairs: Pairs) -> Any:
+    changed = []
+    for one, table in pairs:
+        rows, numbers = tf.unique(one.indices)
+        values = tf.math.unsorted_segment_sum(one.values, tf.identity(numbers[::-1]), tf.size(rows))
+        changed.append((tf.IndexedSlices(values, tf.identity(rows)), table))
+    note_update("ResourceSparseApplyAdagrad")
+    return UpdatesRowsAsTheyCome(0.1).apply_gradients(changed)
+
+
 def test_what_waits_for_updates_waits_for_the_op() -> None:
     def training(pairs: Pairs) -> Any:
         table = pairs[0][1]
@@ -233,6 +282,7 @@ def moving_every_row(pairs: Pairs) -> Any:
         (at_two_rates, "in optimizer, hyperparameters or what it waits for"),
         (one_after_the_other, "they depend on each other"),
         (fetched, "needs ExchangeGatherGrad"),
+        (summed_by_other_numbers, "needs ExchangeGatherGrad"),
         (with_another_root, "learning_rate_power of ResourceSparseApplyFtrl"),
         (moving_every_row, "needs ExchangeGatherGrad"),
     ],
