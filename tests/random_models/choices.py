@@ -85,6 +85,7 @@ class Model(NamedTuple):
       dense: What becomes of the dense features, one after the other.
       optimizer: Its name.
       clipped: Whether gradients are clipped by their norm.
+      grouped: Whether the script has one op of ours do all safe lookups of a partition strategy.
     """
 
     tables: List[Table]
@@ -93,6 +94,7 @@ class Model(NamedTuple):
     dense: Sequence[str] = ()
     optimizer: str = "adagrad"
     clipped: bool = False
+    grouped: bool = False
 
 
 class Stage(NamedTuple):
@@ -158,4 +160,5 @@ def models(optimizers: Sequence[str], fed: bool = False) -> Any:
         dense=DENSE,
         optimizer=st.sampled_from(sorted(optimizers)),
         clipped=st.booleans(),
+        grouped=st.sampled_from([False, False, True]),
     )
