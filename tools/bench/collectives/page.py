@@ -36,6 +36,11 @@ _WORDS = {
     OURS_DE: "`DistributedEmbedding` of graph_opt",
     OURS_DE_FUSED: "the same, fused",
 }
+_BARS = {
+    **_WORDS,
+    HOROVOD_DENSE: "Horovod, `sparse_as_dense`",
+    OURS_DE_FUSED: "`DistributedEmbedding` of graph_opt, fused",
+}
 _SESSIONS = {SHARDED: "TensorFlow alone", FUSED: "fused"}
 _ZIPFS = (None, ZIPF_EXPONENT)
 _MEGA = 1e6
@@ -58,15 +63,9 @@ def collectives_chart(outcome: Outcome) -> Any:
     """Each way beside Horovod's."""
     return ratio_chart(
         [
-            Bar(
-                "{}, {}".format(
-                    WORKLOADS[model], _WORDS[mode].replace("`", "").replace("the same", "Horovod")
-                ),
-                ratio,
-                at_most,
-            )
+            Bar("{}, {}".format(WORKLOADS[model], label.replace("`", "")), ratio, at_most)
             for model in WORKLOADS
-            for mode in _WORDS
+            for mode, label in _BARS.items()
             for ratio, at_most in [_gain(outcome, model, mode)]
             if ratio is not None
         ],
