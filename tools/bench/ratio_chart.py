@@ -62,7 +62,7 @@ def ratio_chart(bars: Sequence[Bar], axis_label: str) -> Any:
     axis.invert_yaxis()
     axis.set_xlim(0, 1.12 * max(axis.dataLim.x1, 1.0))
     axis.tick_params(labelsize=8, color=GREY)
-    figure.supxlabel(_explained(bars, axis_label), fontsize=9)  # Long: the axis is narrower.
+    axis.set_xlabel(_explained(bars, axis_label), fontsize=9)
     without_frame(axis)
     return figure
 
