@@ -7,7 +7,7 @@ Unless Horovod is elastic, `several` is a constant: there are several ranks.
 
 Ranks meet under the names of collectives. TensorFlow names the nodes of functions anew for each set
 of fetches (`cond/then/_12/HorovodAllreduce`), so that ranks that fetch different things, such as
-summaries on rank 0 alone, would wait for each other for ever. Taken out of functions, collectives
+summaries on rank 0 alone, would wait for each other forever. Taken out of functions, collectives
 have names of their own.
 """
 

@@ -31,7 +31,7 @@ _CHANGE = (
     "fetches"
 )
 _LEFT = (
-    "ranks that fetch different things would wait for each other for ever at messages in {}: give "
+    "ranks that fetch different things would wait for each other forever at messages in {}: give "
     "them a name of their own by name= and ignore_name_scope=True"
 )
 

@@ -51,7 +51,7 @@ def silent_tasks(target: str, tasks: Iterable[str], seconds: float) -> Dict[str,
     answers: queue.Queue[_Answer] = queue.Queue()
     stop = threading.Event()
     for task in silent:
-        # TensorFlow may wait for ever for a server that is stopped, and cannot be told to end: such
+        # TensorFlow may wait forever for a server that is stopped, and cannot be told to end: such
         # a thread ends when the server goes on, or with the process.
         start_thread(_ask, (target, task, answers, stop))
     deadline = time.monotonic() + seconds

@@ -163,7 +163,7 @@ class StagedSteps(RecordedSession):
 
         TensorFlow's master cancels a failed step in the tasks that it has asked to run it, but not
         in those that it asks next: where one of them waits for another one, a step that fails as
-        soon as it begins waits for ever.
+        soon as it begins waits forever.
         """
         if is_partial or not self._target_of_session():
             return

@@ -68,7 +68,7 @@ def script_of(model: Model, servers: int = 0) -> Script:
         tf.set_random_seed(11)
         if servers:
             # On the first server. Where the last one waits for another, TensorFlow's master may
-            # wait for ever for a step that meets the end of its input.
+            # wait forever for a step that meets the end of its input.
             tf.train.get_or_create_global_step()
         inputs, start = _batches(model.inputs)
         if model.inputs.staged:

@@ -93,7 +93,7 @@ def require_own_slices(view: GraphView, gradient: RowGradient) -> None:
             raise Refusal(
                 "gradient_accumulated",
                 at=found,
-                need="a reader of the gradient to which the order of its rows does not matter",
+                need="a reader of the gradient that does not depend on the order of rows",
                 saw=view.op(found),
             )
     if not gradient.unique:
@@ -101,7 +101,7 @@ def require_own_slices(view: GraphView, gradient: RowGradient) -> None:
             "gradient_changed_before_update",
             at=gradient.slices[0].values.node,
             need="an update of the gradient as it is, or of a lookup that combines rows",
-            saw="an update of what something else makes of a row for each id",
+            saw="an update of a gradient with a row for each id that something else has changed",
         )
 
 
