@@ -62,7 +62,6 @@ class _Fold:
     def __init__(self, view: GraphView) -> None:
         self._view = view
         self._scope = free_scope(view, _SCOPE)
-        self._functions = {one.signature.name: one for one in view.library.function}
         self._nodes: List[Any] = []
         self._edits = Edits(view)
         self.replaced: Set[str] = set()
@@ -99,7 +98,7 @@ class _Fold:
         """Puts the nodes of a taken branch in the place of its call."""
         view = self._view
         branch = view.attribute(name, "then_branch")
-        function = self._functions.get(branch.func.name) if branch is not None else None
+        function = view.functions.get(branch.func.name) if branch is not None else None
         condition, *arguments = view.inputs(name)
         if function is None or not self._is_true(condition):
             return

@@ -7,7 +7,7 @@ is stateless, or only reads state, or runs exactly once per batch in either regi
 from __future__ import annotations
 
 import itertools
-from typing import Any, Dict, FrozenSet, Iterable, List, NamedTuple, Optional
+from typing import Dict, FrozenSet, Iterable, List, NamedTuple, Optional
 
 from graph_opt.compat.op_definitions import is_registered, is_stateful
 from graph_opt.compat.stateful_ops import (
@@ -73,9 +73,6 @@ class Movability:
         self._handles = CONSTANT_HANDLES if constant_state else HANDLES
         self._written = hash_table_writers(view)
         self._outside: Dict[str, Outside] = {}
-        self._library: Dict[str, Any] = {
-            function.signature.name: function for function in view.library.function
-        }
 
     def refuse_operation(self, name: str) -> Optional[Refusal]:
         """Why the operation itself cannot move, regardless of its inputs."""
@@ -132,7 +129,7 @@ class Movability:
         seen = set(pending)
         while pending:
             called = pending.pop()
-            function = self._library.get(called)
+            function = self._view.functions.get(called)
             for node in function.node_def if function is not None else ():
                 if node.op not in movable and is_stateful(node.op):
                     return Refusal(

@@ -52,8 +52,7 @@ def _identity(view: GraphView, handle: str) -> Tuple[bytes, ...]:
 def _writes(view: GraphView, name: str) -> bool:
     node = view.nodes[name]
     if called_functions([node]):
-        functions = {each.signature.name: each for each in view.library.function}
-        return not functions_only_read(node, functions)
+        return not functions_only_read(node, view.functions)
     return node.op not in _NOT_WRITING
 
 
