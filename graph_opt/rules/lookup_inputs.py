@@ -276,6 +276,8 @@ def _own_constants(view: GraphView, lookup: Lookup, inputs: LookupInputs) -> Lis
 
     The first op of a `tf.control_dependencies` waits, and lets those wait that take its result.
     """
+    if lookup.api == apis.GROUP_EMBEDDING_LOOKUP_SPARSE:
+        return []  # An op of ours takes nothing but the arguments of its lookups.
     given = {tensor.node for tensor in inputs.tensors()}
     read = {tensor.node for name in lookup.nodes for tensor in view.inputs(name)}
     return sorted(name for name in read - given if view.op(name) == "Const")
