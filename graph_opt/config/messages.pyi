@@ -385,9 +385,9 @@ class GroupEmbeddingOptions(_Message):
     """Raise an error if a parameter server has not loaded graph_opt's ops, or has those of
     another release. If off, TensorFlow's ops look up that server's tables. Default: false."""
     fuse_inference: bool
-    """Fuse lookups in graphs that train nothing. Unset, monitored sessions do
-    (`Estimator.evaluate`, `predict`) and plain sessions do not; `graph_opt.optimize_graph`
-    always does. Default: by session."""
+    """Fuse lookups in graphs that train nothing; set to true, those of dynamic tables make no
+    rows. Unset, monitored sessions fuse (`Estimator.evaluate`, `predict`) and plain sessions do
+    not; `graph_opt.optimize_graph` always does. Default: by session."""
     adam: str
     """What happens to updates that move every row in each step: Adam, AdamW, momentum,
     penalties on whole tables (all of them). `deferred`: fused; a row catches up when it is next

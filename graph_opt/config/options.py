@@ -121,7 +121,8 @@ class GroupEmbeddingOptions:
       require_server_ops: Raise an error if a parameter server has not loaded these ops of
         graph_opt. If False, TensorFlow's ops look up the tables of such a server.
       fuse_inference: Whether sessions also fuse the lookups of graphs that train nothing. None:
-        monitored ones do, whose graphs are complete, such as those of `Estimator.evaluate`.
+        monitored ones do, whose graphs are complete, such as those of `Estimator.evaluate`. True:
+        lookups of dynamic tables in such graphs also make no rows, fused or not.
     """
 
     minimum_lookups: int = 1
@@ -197,6 +198,7 @@ class SessionOptions:
       fetched: Names of tensors that the session is known to fetch.
       ranks: The ranks of the process's group; None if there is none.
       served: The nodes that each kind of request to a graph that serves fetches.
+      evaluates: Whether the session trains nothing, although its graph may have an optimizer.
     """
 
     async_embedding: Optional[AsyncEmbeddingOptions] = None
@@ -214,6 +216,7 @@ class SessionOptions:
     fetched: FrozenSet[str] = frozenset()
     ranks: Optional[Ranks] = None
     served: Tuple[FrozenSet[str], ...] = ()
+    evaluates: bool = False
 
     @property
     def requests(self) -> Tuple[Any, ...]:

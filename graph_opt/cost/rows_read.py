@@ -9,7 +9,7 @@ from graph_opt.cost.packed_sizes import sent_by, width_of
 from graph_opt.cost.variable_size import variable_size
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.rules.looked_up_tables import looked_up_shards
-from graph_opt.rules.match.table import find_read
+from graph_opt.rules.match.table import find_read, find_table
 from graph_opt.rules.op_names import COMBINERS, GROUP_GATHERS, GROUP_LOOKUPS, ROW_GATHERS
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def _of_one(sizes: TensorSizes, name: str) -> Optional[RowsRead]:
     inputs = sizes.view.inputs(name)
     if len(inputs) < 2:
         return None
-    read = find_read(sizes.view, inputs[0])
+    read = find_table(sizes.view, inputs[0])
     row = None if read is None else _row_bytes(sizes.view, read.variable)
     if row is None:
         return None

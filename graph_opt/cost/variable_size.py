@@ -6,6 +6,8 @@ from typing import NamedTuple, Optional, Sequence, Tuple
 
 from graph_opt.compat.op_definitions import dtype_size
 from graph_opt.graph.view import GraphView
+from graph_opt.rules.match.frozen_tables import CONSTANT
+from graph_opt.rules.match.table import describe
 
 
 class VariableSize(NamedTuple):
@@ -31,7 +33,16 @@ class VariableSize(NamedTuple):
 
 
 def variable_size(view: GraphView, name: str) -> Optional[VariableSize]:
-    """The size of a variable; None if the graph gives neither its rank nor its element type."""
+    """The size of a variable, or of the constant that a frozen graph has in its place.
+
+    None if the graph gives neither its rank nor its element type.
+    """
+    if view.op(name) == CONSTANT:
+        table = describe(view, name)
+        element, sizes = dtype_size(table.dtype), table.shape
+        if element is None or sizes is None:
+            return None
+        return VariableSize(tuple(-1 if size is None else size for size in sizes), element)
     shape, dtype = view.attribute(name, "shape"), view.attribute(name, "dtype")
     element = None if dtype is None else dtype_size(dtype.type)
     if shape is None or shape.shape.unknown_rank or element is None:

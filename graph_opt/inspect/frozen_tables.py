@@ -1,4 +1,4 @@
-"""Tells why a frozen graph has no lookups: its tables are constants."""
+"""The tables of frozen graphs, which are constants."""
 
 from __future__ import annotations
 
@@ -24,14 +24,15 @@ def frozen_tables(graph_def: Any) -> List[str]:
 
 
 def frozen_remark(graph_def: Any) -> str:
-    """What to tell of a graph in which no lookup was found; "" if its tables are no constants."""
+    """What to tell of a graph in which no lookup was found; "" if gathers read no constants."""
     tables = frozen_tables(graph_def)
     if not tables:
         return ""
     return (
-        "the graph is frozen: its gathers read rows of constants ({}), and lookups are those of "
-        "variables. Inspect the graph from before it was frozen: a .meta file or a "
-        "SavedModel".format(first_of(tables, 1))
+        "gathers read rows of constants ({}), which count as tables only if they are of a floating "
+        "type, outside of tf.cond and tf.while_loop, in a graph that trains nothing".format(
+            first_of(tables, 1)
+        )
     )
 
 

@@ -46,14 +46,14 @@ from graph_opt.reporting.outcomes import (
 )
 from graph_opt.reporting.report import Report
 from graph_opt.rules import find_lookups
-from graph_opt.rules.looked_up_tables import FILE, VARIABLE, LookedUpShard, looked_up_shards
+from graph_opt.rules.looked_up_tables import FILE, GRAPH, VARIABLE, LookedUpShard, looked_up_shards
 from graph_opt.rules.lookup import Lookup, name_of_combiner
 from graph_opt.rules.op_names import GROUP_LOOKUPS, VARIABLES
 
 _GRADIENTS = ("GroupEmbeddingGrad",)
 FUSED_OPS = frozenset((*FUSED_LOOKUPS, *_GRADIENTS, *FUSED_UPDATES))
 """The ops that do the work of several lookups, gradients or updates."""
-_SOURCES = {VARIABLE: "variables/", FILE: "table files"}
+_SOURCES = {VARIABLE: "variables/", FILE: "table files", GRAPH: "the graph"}
 _KEPT = "{} nodes are kept for their names: others do their work"
 _NOTHING_ASKED = "neither {} is set".format(" nor ".join(SWITCHES))
 

@@ -15,6 +15,7 @@ from graph_opt.ops.library import register_ops
 from graph_opt.passes.fusion.compact_gradients import compact_gradients
 from graph_opt.passes.fusion.dense_categories import dense_categories
 from graph_opt.passes.fusion.fuse_group_embedding import fuse_group_embedding
+from graph_opt.passes.fusion.unknown_keys import read_unknown_keys
 from graph_opt.passes.meet_other_ranks import meet_other_ranks
 from graph_opt.passes.micro_batches.micro_batches import micro_batches
 from graph_opt.passes.name_map import UNCHANGED, NameMap
@@ -52,6 +53,7 @@ PASSES = (
     Pass(shard_tables, "early: others then find exchanges, and updates of this rank's rows"),
     Pass(compact_gradients, "early: the updates of such gradients are then fused like any other"),
     Pass(dense_categories, "early: lookups that are fused then take dense ids"),
+    Pass(read_unknown_keys, "early: fused lookups then make no rows either"),
     Pass(fuse_group_embedding, "early: it needs forward, backward and update in one region"),
     Pass(parse_examples, "early: stages then parse by the op that takes the parsers' place"),
     Pass(exact_rows, "between: it needs fused lookups and updates, and decides which may move"),

@@ -10,13 +10,12 @@ from typing import AbstractSet, Dict, List, Sequence
 
 from graph_opt.compat.op_definitions import is_stateful
 from graph_opt.compat.stateful_ops import HANDLES, PLACEHOLDERS, RANDOM, READS, VARIABLES
-from graph_opt.compat.variable_ops import TRAINS, VariableUse, is_use
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.rules.lookup import MARKED, Lookup
 from graph_opt.rules.lookups.marked import MARK
+from graph_opt.rules.match.frozen_tables import trains_nothing
 
-_TRAINS = TRAINS | {VariableUse.CHANGES_ROWS}
 _NO_ACTS = VARIABLES | HANDLES | PLACEHOLDERS | RANDOM | READS
 
 
@@ -33,7 +32,7 @@ def unused_lookups(
     Returns:
       The reason for each; none if the graph trains nothing.
     """
-    if not any(is_use(op, _TRAINS) for op in view.ops()):
+    if trains_nothing(view):
         return {}
     ends: List[str] = [lookup.output.node for lookup in lookups if _is_marked(view, lookup)]
     ends += view.of_op(*sorted(op for op in view.ops() if op not in _NO_ACTS and is_stateful(op)))

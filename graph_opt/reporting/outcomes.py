@@ -113,7 +113,7 @@ class ServedTable:
       width: Elements of a row; None if not known.
       dtype: As rows are stored, such as `int8`.
       bytes: Of all rows as they are stored; None if not known.
-      source: Where its rows are: `variables/` or `table files`.
+      source: Where its rows are: `variables/`, `table files` or `the graph`.
       lookups: How many lookups of the model read it.
     """
 

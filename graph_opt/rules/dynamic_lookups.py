@@ -17,7 +17,7 @@ from typing import List, Optional, Union
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.rules.lookup import Lookup
-from graph_opt.rules.op_names import UNIQUES
+from graph_opt.rules.op_names import DYNAMIC_LOOKUP, UNIQUES
 
 Insert = Union[TensorRef, bool]
 
@@ -43,6 +43,7 @@ def insert_of(view: GraphView, lookup: Lookup) -> Optional[Insert]:
         )
     found: List[Insert] = []
     for gather in lookup.gathers:
+        _require_key(view, gather)
         _require_rule_of_table(view, gather)
         _require_occurrences(view, gather)
         found.append(_value(view, view.inputs(gather)[_INSERT]))
@@ -61,6 +62,14 @@ def keys_counted_twice(view: GraphView, gather: str) -> Refusal:
         need="rows that nothing reads once another op looks the keys up",
         saw="'{}', which still needs them".format(readers[-1]),
     )
+
+
+def _require_key(view: GraphView, gather: str) -> None:
+    """Refuses reads by number of a row, as exported graphs have them."""
+    op = view.op(gather)
+    if op != DYNAMIC_LOOKUP:
+        need = "a lookup by key of a dynamic table"
+        raise Refusal(_CODE, at=gather, need=need, saw="{} by number of a row".format(op))
 
 
 def _require_rule_of_table(view: GraphView, gather: str) -> None:

@@ -1,4 +1,4 @@
-"""The tables that a fused lookup reads, as served graphs have them: of variables, or of files."""
+"""The tables that a fused lookup reads, as served graphs have them: variables, files, constants."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from typing import List, NamedTuple, Optional, Sequence, Tuple
 from graph_opt.compat import tf
 from graph_opt.compat.op_definitions import dtype_size
 from graph_opt.graph.view import GraphView, TensorRef
-from graph_opt.rules.match.table import count_tables, find_read
+from graph_opt.rules.match.frozen_tables import CONSTANT
+from graph_opt.rules.match.table import count_tables, describe, find_table
 from graph_opt.rules.op_names import SERVED_TABLES
 from graph_opt.table_files.low_precision_names import SCALE_BYTES
 
 VARIABLE = "variable"
 FILE = "file"
+GRAPH = "graph"
 
 
 class LookedUpShard(NamedTuple):
@@ -20,7 +22,7 @@ class LookedUpShard(NamedTuple):
 
     Attributes:
       name: The variable's.
-      source: `VARIABLE`, or `FILE` if it is mapped.
+      source: `VARIABLE`; `FILE` if it is mapped; `GRAPH` if it is a constant of a frozen graph.
       dtype: Its DataType number.
       dimensions: Its shape as it is stored; -1 where a size is not known.
     """
@@ -50,7 +52,7 @@ class LookedUpShard(NamedTuple):
 
 
 def looked_up_shards(view: GraphView, lookup: str) -> List[List[LookedUpShard]]:
-    """For each table of a fused lookup its parts; none for what is neither variable nor file.
+    """For each table of a fused lookup its parts; none for what is computed.
 
     Args:
       view: A graph.
@@ -74,9 +76,13 @@ def _shard(view: GraphView, tensor: TensorRef) -> Optional[LookedUpShard]:
         shape = attributes["table_shapes"].list.shape[source.index]
         dtype = attributes["table_dtypes"].list.type[source.index]
         return LookedUpShard(name, FILE, dtype, _dimensions(shape))
-    read = find_read(view, tensor)
+    read = find_table(view, tensor)
     if read is None:
         return None
+    if view.op(read.variable) == CONSTANT:
+        table = describe(view, read.variable)
+        dimensions = tuple(-1 if size is None else size for size in table.shape or ())
+        return LookedUpShard(table.name, GRAPH, table.dtype, dimensions)
     shape, dtype = (view.attribute(read.variable, key) for key in ("shape", "dtype"))
     if shape is None or dtype is None or shape.shape.unknown_rank:
         return None

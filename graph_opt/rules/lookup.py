@@ -38,7 +38,7 @@ class Table:
 
     Attributes:
       name: Name of the variable op.
-      op: Its type: `VariableV2`, `Variable` or `VarHandleOp`.
+      op: Its type: `VariableV2`, `Variable` or `VarHandleOp`; `Const` in a frozen graph.
       dtype: DataType number of its elements.
       shape: Static shape, usually (V, D), with None for unknown dimensions; None for unknown rank.
       device: Device string of the variable op; '' if it requests none.

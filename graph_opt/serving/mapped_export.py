@@ -16,6 +16,7 @@ from graph_opt.serving.mapped_graph import map_variables
 from graph_opt.serving.mapped_variables import (
     MappedVariable,
     describe,
+    describe_constants,
     describe_others,
     mapped_variables,
     needed_nodes,
@@ -52,7 +53,9 @@ def mapped_from_files(
     needed = needed_nodes(view, fetched_names(meta_graph))
     variables, others = mapped_variables(view, needed, meta_graph.saver_def.restore_op_name)
     if not any(one.is_table for one in variables):
-        raise _nothing_written("no table can be mapped", describe_others(others))
+        raise _nothing_written(
+            "no table can be mapped", [*describe_others(others), *describe_constants(view)]
+        )
     low: Optional[LowPrecisionTables] = None
     if table_dtype:
         low = LowPrecisionTables(view, needed, variables, others, table_dtype)

@@ -8,6 +8,7 @@ from graph_opt.compat import tf
 from graph_opt.compat.op_definitions import takes_reference
 from graph_opt.compat.variable_ops import VariableUse, use_of
 from graph_opt.graph.view import GraphView, TensorRef
+from graph_opt.reporting.tables import first_of
 from graph_opt.saved_models.named_nodes import node_of
 from graph_opt.table_files.mapped_files import TableHead
 
@@ -18,6 +19,7 @@ READS_HANDLE = "ReadVariableOp"
 VARIABLES = ("VariableV2", "Variable", *HANDLES)
 """The ops of variables."""
 _RESTORES = "RestoreV2"
+_MOST_NAMED = 3
 
 
 class Stored(NamedTuple):
@@ -172,6 +174,17 @@ def describe(variables: Sequence[MappedVariable], others: Dict[str, str]) -> Lis
         tables, len(variables) - tables, bytes_of(variables) / 1e6
     )
     return [line, *describe_others(others)]
+
+
+def describe_constants(view: GraphView) -> List[str]:
+    """A line about the constants that lookups read as tables, if there are any."""
+    tables: Dict[str, None] = {}
+    for name in view.of_op(*LOOKUPS):
+        for slot, tensor in enumerate(view.inputs(name)):
+            if is_table_input(view, name, slot) and view.op(tensor.node) == "Const":
+                tables[tensor.node] = None
+    text = "constants of a frozen model: {}; export the model from before it was frozen"
+    return [text.format(first_of(list(tables), _MOST_NAMED))] if tables else []
 
 
 def describe_others(others: Dict[str, str]) -> List[str]:

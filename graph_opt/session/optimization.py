@@ -207,7 +207,7 @@ def _for_inference(asked: SessionOptions, prefetches: bool) -> OptimizationReque
     if was_stopped(asked):
         nothing = asked.asking_for_nothing()
         return OptimizationRequest(nothing, asked, (_STOPPED,), final=not prefetches)
-    options, reasons = asked, []
+    options, reasons = dataclasses.replace(asked, evaluates=True), []
     grouped = asked.group_embedding
     if grouped is not None and not _fuses_inference(grouped, is_complete=not prefetches):
         options = dataclasses.replace(options, group_embedding=None)

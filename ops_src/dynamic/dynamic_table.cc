@@ -34,6 +34,18 @@ int64_t MostRows(const DynamicTableOptions& options) {
   return std::max<int64_t>(2, rows / turn) * turn;
 }
 
+// What row 0 has, which keys without a row read unless there is a bank: where each key may get a
+// row, what rows begin with on average. As in graphs that are exported (stock_dynamic.py).
+float DefaultValue(const DynamicTableOptions& options) {
+  const TablePolicies& policies = options.policies;
+  const bool all_get_rows = policies.admission.kind == Admission::kAll && policies.limit.rows == 0;
+  if (!all_get_rows || options.initial == InitialKind::kBank) return options.no_permission;
+  if (options.initial == InitialKind::kConstant) return options.initial_constant;
+  const InitialValues& values = options.initial_values;
+  const bool is_uniform = values.distribution == Distribution::kUniform;
+  return is_uniform ? (values.first + values.second) / 2 : values.first;
+}
+
 // Memory goes to stripes by slabs, so where little is to be had, few stripes share it.
 int FewStripes(const DynamicTableOptions& options) {
   constexpr int64_t kLeastSlabs = 4;
@@ -119,7 +131,7 @@ absl::Status DynamicTable::BeginAnew(const float* bank, int64_t bank_rows) {
   absl::Status status = Named(records_.SetFixedRows(first_row_));
   if (status.ok()) status = CommitRows(first_row_);
   if (!status.ok()) return status;
-  std::fill_n(records_.Row(0), options_.dim, options_.no_permission);
+  std::fill_n(records_.Row(0), options_.dim, DefaultValue(options_));
   for (int64_t row = 0; row < bank_rows; ++row) {
     std::memcpy(records_.Row(1 + row), bank + row * options_.dim, options_.dim * sizeof(float));
   }

@@ -1,4 +1,4 @@
-"""A frozen graph has no lookups, and what is told says why."""
+"""The constants that gathers read, and what is told where they are no tables."""
 
 from __future__ import annotations
 
@@ -15,6 +15,6 @@ def test_constants_that_gathers_read_are_tables_of_a_frozen_graph() -> None:
     tf.gather(tf.get_variable("variable", [10, 4]), ids)
     graph_def = tf.get_default_graph().as_graph_def()
     assert frozen_tables(graph_def) == ["users", "items"]
-    assert "the graph is frozen" in frozen_remark(graph_def)
+    assert "gathers read rows of constants" in frozen_remark(graph_def)
     assert "(users and 1 more)" in frozen_remark(graph_def)
     assert frozen_remark(tf.GraphDef()) == ""

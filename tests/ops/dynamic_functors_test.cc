@@ -85,6 +85,30 @@ void TestDefaultRowsOfABank() {
   Check(Weights(&table, given.rows[0])[1] == 8, "begins as the lookup says");
 }
 
+void TestDefaultRowsWithoutABank() {
+  DynamicTableOptions options = Options(2);
+  options.initial_constant = 0.5f;
+  options.no_permission = 9;
+  const auto read = [&options] {
+    DynamicTable table(options);
+    Check(table.Initialize(nullptr, 0).ok(), "initialized");
+    const FoundRows absent = FindAll(&table, {4}, Purpose::kRead);
+    Check(absent.rows == Numbers({0}) && table.size() == 0, "absent keys read row 0");
+    return Weights(&table, 0)[1];
+  };
+  Check(read() == 0.5f, "what rows begin with");
+  options.initial = InitialKind::kKeyed;
+  options.initial_values.first = 1;
+  options.initial_values.second = 2;
+  options.initial_values.distribution = Distribution::kUniform;
+  Check(read() == 1.5f, "the middle of what is drawn");
+  options.initial_values.distribution = Distribution::kTruncatedNormal;
+  Check(read() == 1, "the mean of what is drawn");
+  options.policies.admission.kind = Admission::kCounter;
+  options.policies.admission.filter_freq = 2;
+  Check(read() == 9, "without permission");
+}
+
 void TestSlotsAreAddedToRows() {
   DynamicTable table(Options(2));
   Numbers keys(5000);
@@ -389,6 +413,7 @@ int main(int argc, char** argv) {
   graph_opt::TestEveryNumberIsAKey();
   graph_opt::TestRowsBeginAsTheirKeysSay();
   graph_opt::TestDefaultRowsOfABank();
+  graph_opt::TestDefaultRowsWithoutABank();
   graph_opt::TestSlotsAreAddedToRows();
   graph_opt::TestATableThatIsFullSaysSo();
 #if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)

@@ -12,8 +12,11 @@ from graph_opt import sok
 from graph_opt.compat import tf
 from graph_opt.config import ConfigProto
 from graph_opt.config.options import Ranks
+from graph_opt.dynamic.options import DynamicTableOptions
+from graph_opt.dynamic.variable import DynamicTableVariable
 from graph_opt.runtime.staged import staged
 from graph_opt.sharding.in_process import InProcessGroup
+from graph_opt.sharding.initializers import Constant
 from graph_opt.sok.communication import communicating_through
 from tests.control_flow import control_flow_v2
 from tests.passes import fused_models, models
@@ -172,6 +175,12 @@ def gradients_as_large_as_tables() -> None:
     ((gradient, table),) = optimizer.compute_gradients(tf.reduce_sum(tf.square(rows)))
     halves = tf.convert_to_tensor(gradient) * tf.linspace(0.5, 1.5, 4)
     optimizer.apply_gradients([(halves, table)])
+
+
+@changed_by("read_unknown_keys", fused_models.config(fuse_inference=True))
+def a_dynamic_table_that_serves() -> None:
+    table = DynamicTableVariable("table", 2, DynamicTableOptions(Constant(1.0)))
+    tf.nn.embedding_lookup(table, fused_models.batches()["one"])
 
 
 def _fused(resource: bool, shards: int, optimizer: Any) -> None:

@@ -63,22 +63,6 @@ def test_a_predictor_of_an_installed_config(name: str, tmp_path: Path) -> None:
         np.testing.assert_array_equal(found[output], value)
 
 
-def test_a_frozen_graph_stays_as_it_is(tmp_path: Path) -> None:
-    """Its tables are constants; exports make variables of them."""
-    request = save(MODELS["placeholders"], tmp_path / "model")
-    stock, expected = loaded(tf.Session, tmp_path / "model", request)
-    with stock:
-        frozen = tf.graph_util.convert_variables_to_constants(
-            stock, stock.graph.as_graph_def(), ["scores"]
-        )
-        scores = expected()["scores"]
-    with tf.Graph().as_default() as graph, graph_opt.Session(config=fusing()) as session:
-        tf.import_graph_def(frozen, name="")
-        feeds = {name + ":0": value for name, value in request.items()}
-        np.testing.assert_array_equal(session.run("scores:0", feeds), scores)
-    assert not report_on(graph).fused
-
-
 def test_several_threads_call_one_session(tmp_path: Path) -> None:
     request = save(MODELS["resources"], tmp_path / "model")
     stock, expected = loaded(tf.Session, tmp_path / "model", request)

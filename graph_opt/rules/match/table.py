@@ -4,6 +4,7 @@
     resource  VarHandleOp                                          -> ResourceGather
               VarHandleOp -> ReadVariableOp                        -> gather   (tf.contrib of 1.15)
     dynamic   VarHandleOp                                          -> DynamicTableLookup
+    frozen    Const [-> Identity]                                  -> gather   (nothing trains)
     either    ... -> Switch | Enter | Merge                        -> gather   (control flow)
 
 A dynamic table is behind the handle of a variable; which it is, only its readers and writers tell.
@@ -13,11 +14,12 @@ Passes must not touch a read through control flow, which may not run at all, or 
 
 from __future__ import annotations
 
-from typing import Any, List, NamedTuple, Optional
+from typing import AbstractSet, Any, List, NamedTuple, Optional
 
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, Shape, TensorRef
 from graph_opt.rules.lookup import Table
+from graph_opt.rules.match.frozen_tables import CONSTANT, constant_tensor, is_frozen_table
 from graph_opt.rules.op_names import (
     CONTROL_FLOW,
     DYNAMIC_ROWS,
@@ -31,6 +33,7 @@ from graph_opt.rules.op_names import (
 )
 
 _READS = WHOLE_READS | CONTROL_FLOW
+_TABLES = VARIABLES | {CONSTANT}
 # What models make of a whole table before they look rows up: a row of zeros for padding, say.
 _PARTS = frozenset(["Concat", "ConcatV2", "MirrorPad", "Pad", "PadV2", "Slice", "StridedSlice"])
 _ELEMENTWISE = frozenset(["Cast", "Mul", "RealDiv", "Sigmoid", "Tanh"])
@@ -43,7 +46,7 @@ class TableRead(NamedTuple):
     """How a tensor reads a whole variable, or its handle.
 
     Attributes:
-      variable: The variable op.
+      variable: The variable op, or the constant in its place.
       control_flow: The Switch, Merge or Enter nearest to the reader; None outside control flow.
     """
 
@@ -68,10 +71,24 @@ def count_tables(view: GraphView, name: str) -> int:
 
 def find_read(view: GraphView, tensor: TensorRef) -> Optional[TableRead]:
     """The variable that `tensor` is the value or handle of, or None if it is anything else."""
+    return _find_source(view, tensor, VARIABLES)
+
+
+def find_table(view: GraphView, tensor: TensorRef) -> Optional[TableRead]:
+    """Like `find_read`, but also finds the constants that are the tables of a frozen graph."""
+    read = _find_source(view, tensor, _TABLES)
+    if read is None or view.op(read.variable) in VARIABLES:
+        return read
+    return read if is_frozen_table(view, read.variable) else None
+
+
+def _find_source(
+    view: GraphView, tensor: TensorRef, sources: AbstractSet[str]
+) -> Optional[TableRead]:
     control_flow = None
     for _ in range(_LONGEST_READ):
         op = view.op(tensor.node)
-        if op in VARIABLES:
+        if op in sources:
             return TableRead(tensor.node, control_flow)
         source = view.input(tensor.node, 0)
         if op not in _READS or source is None:
@@ -83,35 +100,35 @@ def find_read(view: GraphView, tensor: TensorRef) -> Optional[TableRead]:
 
 
 def read_nodes(view: GraphView, reader: str) -> List[str]:
-    """The nodes between a variable and a node that reads it as its first input."""
+    """The nodes between a table and a node that reads it as its first input."""
     nodes: List[str] = []
     tensor = view.inputs(reader)[0]
-    while view.op(tensor.node) not in VARIABLES:
+    while view.op(tensor.node) not in _TABLES:
         nodes.append(tensor.node)
         tensor = view.inputs(tensor.node)[0]
     return nodes
 
 
 def find_concatenated_reads(view: GraphView, tensor: TensorRef) -> List[str]:
-    """The variables that `tensor` concatenates, as reading a partitioned variable whole does."""
+    """The tables that `tensor` concatenates, as reading a partitioned variable whole does."""
     source = view.through_identity(tensor)
     if view.op(source.node) not in ("ConcatV2", "Concat"):
         return []
     count = view.nodes[source.node].attr["N"].i
     first = 0 if view.op(source.node) == "ConcatV2" else 1
-    reads = [find_read(view, part) for part in view.inputs(source.node)[first : first + count]]
+    reads = [find_table(view, part) for part in view.inputs(source.node)[first : first + count]]
     variables = [read.variable for read in reads if read is not None]
     return variables if len(variables) == len(reads) else []
 
 
 def require_table(view: GraphView, reader: str, tensor: TensorRef) -> Optional[Table]:
-    """The table that node `reader` reads through `tensor`, or None if that is no variable.
+    """The table that node `reader` reads through `tensor`, or None if that is none.
 
     Raises:
       Refusal: lookup_in_control_flow, partitions_concatenated, table_attributes_missing,
         table_computed.
     """
-    read = find_read(view, tensor)
+    read = find_table(view, tensor)
     if read is None:
         _refuse_concatenated(view, reader, tensor)
         _refuse_computed(view, reader, tensor)
@@ -129,11 +146,13 @@ def require_table(view: GraphView, reader: str, tensor: TensorRef) -> Optional[T
 
 
 def describe(view: GraphView, variable: str) -> Table:
-    """Describes a variable op by its static attributes.
+    """Describes a variable op, or the constant in its place, by its static attributes.
 
     Raises:
       Refusal: table_attributes_missing.
     """
+    if view.op(variable) == CONSTANT:
+        return _describe_constant(view, variable)
     dtype = view.attribute(variable, "dtype")
     shape = view.attribute(variable, "shape")
     if dtype is None or shape is None:
@@ -152,6 +171,19 @@ def describe(view: GraphView, variable: str) -> Table:
         device=view.device(variable),
         is_resource=op == "VarHandleOp",
         is_dynamic=op == "VarHandleOp" and is_dynamic(view, variable),
+    )
+
+
+def _describe_constant(view: GraphView, name: str) -> Table:
+    tensor = constant_tensor(view, name)
+    assert tensor is not None  # Only a constant with rows is read as a table.
+    return Table(
+        name=name,
+        op=CONSTANT,
+        dtype=tensor.dtype,
+        shape=_static_shape(tensor.tensor_shape),
+        device=view.device(name),
+        is_resource=False,
     )
 
 

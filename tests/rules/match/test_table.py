@@ -82,7 +82,7 @@ def test_other_tensors_are_not_tables(resource: bool) -> None:
     table = tf.get_variable("table", [10, 4], use_resource=resource)
     tf.gather(tf.placeholder(tf.float32, [None, 4]) * table[0], ids())
     tf.gather(tf.matmul(table, tf.zeros([4, 4])), ids())
-    tf.gather(tf.constant([[1.0], [2.0]]), ids())
+    tf.gather(tf.constant([1.0, 2.0]), ids())
     tf.gather(tf.placeholder(tf.float32, [None, 4]), ids())
     found = find_lookups(shaped_view())
     assert found.lookups == () and found.refusals == ()
