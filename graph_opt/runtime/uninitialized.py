@@ -93,7 +93,7 @@ class Uninitialized:
         return takes > 0
 
     def _lacks_batch(self) -> bool:
-        """Whether a step waits for a batch, and not just for earlier ones before it gets an error."""
+        """Whether a step waits for a batch, and not for earlier ones before it gets an error."""
         takes, records = self._takes_and_records()
         return takes > records
 
