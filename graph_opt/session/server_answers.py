@@ -9,7 +9,7 @@ import time
 from typing import Any, Dict, Iterable, Tuple
 
 from graph_opt.compat import tf
-from graph_opt.compat.sessions import unwatched_sessions
+from graph_opt.compat.unwatched_sessions import unwatched_sessions
 from graph_opt.ops.late_threads import start_thread
 
 NO_ANSWER = "no answer"
