@@ -207,7 +207,7 @@ def _table(number: int, choice: Table) -> Any:
 
 
 def _all_rows(model: Model, tables: List[Any], inputs: Dict[str, Any]) -> List[Any]:
-    found = {}
+    found: Dict[int, Any] = {}
     for strategy in ("div", "mod") if model.grouped else ():
         group = [
             place
