@@ -35,6 +35,7 @@ from graph_opt.session.step_listeners import tell_of_step
 from graph_opt.session.step_options import StepOptions
 from graph_opt.session.step_recording import RecordedSession
 from graph_opt.session.untrained_graph import UntrainedGraph
+from graph_opt.session.written_tables import TableWrite, WrittenTables
 from graph_opt.strategy.data_parallel_graph import give_first_values
 
 _MAX_CACHED_STEPS = 512
@@ -69,6 +70,7 @@ class StagedSteps(RecordedSession):
         self._hooks = SessionHooks(self)
         # Each is called with the session and `operations_behind` a step that it has not run before.
         self._watchers: Sequence[Callable[[Any, Set[Any]], None]] = ()
+        self._tables: Optional[WrittenTables] = None
         self._shadow: Optional[ShadowSteps] = None
         self._input = InputWatch(self)
         self.watch_servers(config, self._threads.give_up)
@@ -103,19 +105,26 @@ class StagedSteps(RecordedSession):
                 self._steps.clear()
         step = self._step_of(fetches, targets, feeds, is_partial=is_partial)
         if runs_now:
-            give_first_values(self, [*step.fetches, *step.targets], feeds)  # Before rows are read.
-            if step.fills:
-                self._prepare_stages(step, feeds, values)  # The caller is such a thread.
-            elif not self._threads.are_as_needed(step):
-                self.within_limit(self._prepare_stages, step, feeds, values)
-            if step.trains:
-                count_step()
-            for hooks in self._hooks.before_steps:
-                hooks.before_step(step, self.within_limit)
+            self._prepare_run(step, (fetches, targets, feeds), values)
         else:
             assert self._fetch_map is not None
             self._fetch_map.refuse_compiled(fetches)
         return step.fetches, step.targets, step.feeds
+
+    def _prepare_run(self, step: Step, given: Given, values: Sequence[Any]) -> None:
+        """Does what a step needs that is about to run."""
+        feeds = given[2]
+        give_first_values(self, [*step.fetches, *step.targets], feeds)  # Before rows are read.
+        if step.fills:
+            self._prepare_stages(step, feeds, values)  # The caller is such a thread.
+        elif not self._threads.are_as_needed(step):
+            self.within_limit(self._prepare_stages, step, feeds, values)
+        if step.trains:
+            count_step()
+        for hooks in self._hooks.before_steps:
+            hooks.before_step(step, self.within_limit)
+        if step.written is not None:
+            self._note_write(step.written)
 
     def _step_of(self, *given: Elements, is_partial: bool = False) -> Step:
         elements = (*given[0], None, *given[1], None, *given[2], is_partial)
@@ -261,6 +270,7 @@ class StagedSteps(RecordedSession):
             LateTraining(graph).before_step,
             SavedInput(self._reach).before_step,
         )
+        self._tables = WrittenTables(graph, self._reach)
         self._shadow = shadow_steps(self, self._wanted_config)
         self._ran = True
         for hooks in self._hooks:
@@ -269,7 +279,7 @@ class StagedSteps(RecordedSession):
     def _resolve(
         self, given: Sequence[Elements], is_partial: bool, elements: Tuple[Any, ...]
     ) -> Step:
-        assert self._fetch_map and self._reach and self._name_map
+        assert self._fetch_map and self._reach and self._name_map and self._tables
         fetches, targets, feeds = given
         fetched, run, fed, reached = self._fetch_map.resolved(fetches, targets, feeds, is_partial)
         for before_step in self._watchers:
@@ -292,6 +302,7 @@ class StagedSteps(RecordedSession):
             pipeline=pipeline,
             trains=bool(pipeline.trains) or is_training_step(reached),
             concerns=frozenset(type(each) for each in self._hooks if each.concern(reached)),
+            written=self._tables.written_by(self._graph_of_session(), reached),
             given=elements,
         )
 
@@ -300,6 +311,10 @@ class StagedSteps(RecordedSession):
         if self._shadow is not None:
             self._shadow.forget(step.resets)
         self._threads.prepare(self, step, self._reach, feeds, values)
+
+    def _note_write(self, write: TableWrite) -> None:
+        assert self._tables is not None
+        self._tables.before_step(self._graph_of_session(), write, self._threads.started)
 
     def _graph_of_session(self) -> Any:
         session: Any = self

@@ -26,7 +26,7 @@ from graph_opt.compat.stateful_ops import (
 )
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView
-from graph_opt.passes.prefetch.written_hash_tables import hash_table_writers
+from graph_opt.passes.prefetch.written_hash_tables import hash_table_writers, written_inputs
 from graph_opt.rules.op_names import ALL_TO_ALL
 
 SHAPE_OPERATIONS = frozenset(["Shape", "ShapeN", "Size", "Rank", "VariableShape"])
@@ -72,6 +72,7 @@ class Movability:
         self._reads = CONSTANT_READS if constant_state else READS
         self._handles = CONSTANT_HANDLES if constant_state else HANDLES
         self._written = hash_table_writers(view)
+        self._written_inputs = written_inputs(view, self._written)
         self._outside: Dict[str, Outside] = {}
 
     def refuse_operation(self, name: str) -> Optional[Refusal]:
@@ -106,6 +107,17 @@ class Movability:
             need="threads_num 1, so that each batch gets its own draw",
             saw="threads_num {}".format(self._threads_num),
         )
+
+    def refuse_datasets(self, nodes: Iterable[str]) -> Optional[Refusal]:
+        """Why batches that come from behind these nodes cannot be read ahead of the step.
+
+        Args:
+          nodes: Sources of batches, or iterators.
+        """
+        for name in self._view.ancestors(nodes) if self._written_inputs else ():
+            if name in self._written_inputs:
+                return self._refuse_written(self._written_inputs[name])
+        return None
 
     def _refuse_written(self, name: str) -> Refusal:
         writer = self._written[name]
