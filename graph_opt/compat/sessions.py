@@ -246,8 +246,8 @@ class SteppedSession:
     ) -> Any:
         if self.goes_through_run(given):
             return whole(**named)
-        self.prepare_step(*given)
         options = self.step_options(named.get("options"))
+        self.prepare_step(*given)
         with self._noticing_end(given):
             return inner(**named) if options is None else inner(**dict(named, options=options))
 

@@ -14,6 +14,7 @@ from graph_opt.passes.name_map import NameMap
 from graph_opt.report_page.graph_report import GraphReport
 from graph_opt.session import graph_use
 from graph_opt.session.chosen_stages import ChosenStages
+from graph_opt.session.debugged_steps import DebuggedSteps
 from graph_opt.session.failed_nodes import with_users_node
 from graph_opt.session.features.listed import SessionHooks
 from graph_opt.session.fetch_map import FetchMap
@@ -71,6 +72,7 @@ class StagedSteps(RecordedSession):
         # Each is called with the session and `operations_behind` a step that it has not run before.
         self._watchers: Sequence[Callable[[Any, Set[Any]], None]] = ()
         self._tables: Optional[WrittenTables] = None
+        self._debugged = DebuggedSteps()
         self._shadow: Optional[ShadowSteps] = None
         self._input = InputWatch(self)
         self.watch_servers(config, self._threads.give_up)
@@ -125,6 +127,8 @@ class StagedSteps(RecordedSession):
             hooks.before_step(step, self.within_limit)
         if step.written is not None:
             self._note_write(step.written)
+        if self._debugged.is_next:
+            self._debugged.before_step(self._graph_of_session(), step, given)
 
     def _step_of(self, *given: Elements, is_partial: bool = False) -> Step:
         elements = (*given[0], None, *given[1], None, *given[2], is_partial)
@@ -203,6 +207,7 @@ class StagedSteps(RecordedSession):
 
     def step_options(self, options: Any) -> Any:
         """What the script gives, and what DeepRec's options make of it."""
+        self._debugged.note(options)
         if self._step_options is None:
             self._step_options = StepOptions(self._wanted_config, self._target_of_session())
         return self._step_options.of(options)
