@@ -127,6 +127,14 @@ class SteppedSession:
         """The error to raise in the place of a step's; it has no node and no op."""
         return type(error)(None, None, str(error.message))
 
+    def message_for_script(self, error: BaseException) -> Optional[str]:
+        """The message of an error to raise in the place of a step's that ranks were told of.
+
+        Returns:
+          None for the error itself.
+        """
+        return None
+
     def knows_graph(self) -> bool:
         """Whether the session may take over what its graph has; nothing can be added meanwhile."""
         return True
@@ -199,7 +207,7 @@ class SteppedSession:
             self.fail_early(given, is_partial)
             results = self.run_step(given, (fetches, targets, fed), run, is_partial)
         except BaseException as error:
-            self.step_ended(error, given, is_partial)
+            self._fail(error, given, is_partial)
             raise
         self.step_ended(None, given, is_partial)
         return self.fetched_values(fetch_list, results)
@@ -257,9 +265,25 @@ class SteppedSession:
             self.fail_early(given, is_partial)
             yield
         except BaseException as error:
-            self.step_ended(error, given, is_partial)
+            self._fail(error, given, is_partial)
             raise
         self.step_ended(None, given, is_partial)
+
+    def _fail(self, error: BaseException, given: Given, is_partial: bool) -> None:
+        """Ends a step that has failed; raises what the script is to see in place of its error."""
+        self.step_ended(error, given, is_partial)
+        message = self.message_for_script(error)
+        if message is None:
+            return
+
+        def fail() -> None:
+            raise type(error)(None, None, message)
+
+        base: Any = super()
+        try:
+            base._do_call(fail)  # TensorFlow finds the node, and says where the script made it.
+        except tf.errors.OpError as told:
+            raise told from None
 
     def partial_run_setup(self, fetches: Any, feeds: Any = None) -> Any:
         """Like `tf.Session.partial_run_setup`."""

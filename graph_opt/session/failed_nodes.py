@@ -6,11 +6,13 @@ TensorFlow takes `error.op` and `error.node_def` from the first node in an error
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, Optional
 
 from graph_opt.compat import tf
+from graph_opt.compat.step_calls import failed_node, own_message
 from graph_opt.passes.fusion.users_nodes import UsersNodes
 from graph_opt.passes.prefetch.choices import CHECK_OF
+from graph_opt.passes.stock_copy import SCOPE
 from graph_opt.runtime.error_text import as_in_graph
 from graph_opt.session.graph_records import name_map_of
 from graph_opt.session.stage_reach import StageReach, is_take
@@ -19,13 +21,14 @@ from graph_opt.sharding.step_messages import is_collective
 _NODE = re.compile(r"\{\{node ([^}]*)\}\}")
 # How the kernels of fused lookups say which of their lookups has a bad id.
 _LOOKUP = re.compile(r" of lookup (\d+) ")
+_COPIES = SCOPE + "/"  # of what a step runs as it was built
 _NAMES = re.compile(r"[\w.\\/>-]*\w")
 
 
 def with_users_node(error: tf.errors.OpError, graph: Any, reach: StageReach) -> str:
     """The error's message, with the user's node in the place of ours where that is known.
 
-    Ranks tell from the node that failed which messages were not sent: they keep it.
+    Ranks tell from the node that failed which messages were not sent: `told_to_ranks` comes later.
 
     Args:
       error: An error of a step.
@@ -34,13 +37,43 @@ def with_users_node(error: tf.errors.OpError, graph: Any, reach: StageReach) -> 
     """
     message = str(error.message)
     found = _NODE.search(message)
-    if not found or any(map(is_collective, graph.get_operations())):
+    if not found or _sends_messages(graph):
         return message
-    text = message[: found.start()]
-    node = _users_node(text, as_in_graph(found.group(1), graph), graph)
+    node = _replaced(error, message[: found.start()], found.group(1), graph, reach)
+    return message[: found.start(1)] + node + message[found.end(1) :]
+
+
+def told_to_ranks(error: tf.errors.OpError, graph: Any, reach: StageReach) -> Optional[str]:
+    """The message of an error of a rank, with the user's node in the place of ours.
+
+    Args:
+      error: The error of a step, once ranks know of it.
+      graph: The graph of the session.
+      reach: The stages of the graph.
+
+    Returns:
+      None if the error names no node, or the user's.
+    """
+    failed = failed_node(error)
+    if not failed or not _sends_messages(graph):
+        return None
+    text = own_message(error)
+    node = _replaced(error, text, failed, graph, reach)
+    return None if node == failed else "{}\n\t [[{{{{node {}}}}}]]".format(text, node)
+
+
+def _replaced(
+    error: tf.errors.OpError, text: str, failed: str, graph: Any, reach: StageReach
+) -> str:
+    node = as_in_graph(failed, graph)
+    node = _users_node(text, node[len(_COPIES) :] if node.startswith(_COPIES) else node, graph)
     if isinstance(error, tf.errors.OutOfRangeError):
         node = _input_behind(node, graph, reach)
-    return message[: found.start(1)] + as_in_graph(node, graph) + message[found.end(1) :]
+    return as_in_graph(node, graph)
+
+
+def _sends_messages(graph: Any) -> bool:
+    return any(map(is_collective, graph.get_operations()))
 
 
 def _users_node(text: str, node: str, graph: Any) -> str:

@@ -93,18 +93,23 @@ class PartialSteps(FetchMap):
         try:
             return self._as_built(fetches, targets, feeds)
         except CannotCopy as error:
-            missing = sorted(each.name for each in beyond if each.type in PLACEHOLDERS)
-            if missing:
-                raise _needs_feeds(missing, str(error)) from None
+            self._refuse_missing(beyond, error)
             return found
 
     def begin_partial(self, fetches: List[Any], targets: List[Any], feeds: List[Any]) -> bool:
-        """Decides for the graph as it was built, unless that cannot do some part."""
+        """Decides for the graph as it was built, unless that cannot do some part.
+
+        Raises:
+          tf.errors.InvalidArgumentError: Fused lookups read a placeholder that no part feeds, and
+            some part cannot run as it was built. TensorFlow would end the session at that part.
+        """
         try:
             self._as_built(fetches, targets, feeds)
             is_as_built = True
-        except CannotCopy:
+        except CannotCopy as error:
             is_as_built = False
+            reached = super().resolved(fetches, targets, feeds).reached
+            self._refuse_missing(self._beyond(reached, fetches, targets, feeds), error)
         decided = {each.name: is_as_built for each in (*fetches, *targets)}
         changed = any(self._parts.get(name, value) != value for name, value in decided.items())
         self._parts.update(decided)
@@ -123,6 +128,11 @@ class PartialSteps(FetchMap):
         wanted = [tensor.op for tensor in fetches] + targets
         beyond = noticed - operations_behind(wanted, feeds, self._built)
         return {operation for operation in beyond if self._built.has(operation)}
+
+    def _refuse_missing(self, beyond: Iterable[Any], error: CannotCopy) -> None:
+        missing = sorted(each.name for each in beyond if each.type in PLACEHOLDERS)
+        if missing:
+            raise _needs_feeds(missing, str(error)) from None
 
     def _as_built(self, fetches: List[Any], targets: List[Any], feeds: List[Any]) -> Resolved:
         stock = stock_graph(self._live)

@@ -15,7 +15,7 @@ from graph_opt.report_page.graph_report import GraphReport
 from graph_opt.session import graph_use
 from graph_opt.session.chosen_stages import ChosenStages
 from graph_opt.session.debugged_steps import DebuggedSteps
-from graph_opt.session.failed_nodes import with_users_node
+from graph_opt.session.failed_nodes import told_to_ranks, with_users_node
 from graph_opt.session.features.listed import SessionHooks
 from graph_opt.session.fetch_map import FetchMap
 from graph_opt.session.graph_page import graph_report
@@ -204,6 +204,12 @@ class StagedSteps(RecordedSession):
             return raised
         message = with_users_node(raised, self._graph_of_session(), self._reach)
         return type(raised)(None, None, message)
+
+    def message_for_script(self, error: BaseException) -> Optional[str]:
+        """The same for an error that ranks had to be told of first."""
+        if self._reach is None or not isinstance(error, tf.errors.OpError):
+            return None
+        return told_to_ranks(error, self._graph_of_session(), self._reach)
 
     def step_options(self, options: Any) -> Any:
         """What the script gives, and what DeepRec's options make of it."""

@@ -10,6 +10,7 @@ import pytest
 
 import graph_opt
 from graph_opt.compat import tf
+from graph_opt.ops.all_to_all import RankOfGroup, exchange_all_to_all
 from tests.quick_cases import slow_but
 from tests.session.bad_batches import (
     BATCHES,
@@ -82,12 +83,14 @@ class Failing(NamedTuple):
       use_resource: Whether the tables are resource variables.
       bad: The table that the bad id is looked up in; "" for none.
       initialized: Matches the names of variables that are initialized.
+      has_ranks: Whether the graph has a message to other ranks, which the step does not send.
     """
 
     target: str
     use_resource: bool
     bad: str
     initialized: str = ""
+    has_ranks: bool = False
 
     def operation(self, open_session: Callable[..., Any], config: Any) -> str:
         """Name and kind of the node that fails, with the kind of error."""
@@ -107,6 +110,10 @@ class Failing(NamedTuple):
                 ]
                 loss = tf.add_n([tf.nn.l2_loss(result) for result in results])
                 train_op = tf.train.AdagradOptimizer(0.1).minimize(loss)
+            if self.has_ranks:
+                exchange_all_to_all(
+                    loss[tf.newaxis], [1], "loss_of_ranks", RankOfGroup(0, 1, "one")
+                )
             feeds = {each: [1, 7 if name == self.bad else 2] for name, each in ids.items()}
             with open_session(self.target, config=config) as session:
                 variables = [each for each in tf.global_variables() if self._has_value(each)]
@@ -130,10 +137,11 @@ def of_worker() -> Iterator[str]:
         yield target
 
 
+@pytest.mark.parametrize("has_ranks", [False, True])
 @pytest.mark.parametrize("use_resource", [False, True])
 @pytest.mark.parametrize("bad", ["one", "other"])
-def test_a_bad_id_is_an_error_of_its_lookup(bad: str, use_resource: bool) -> None:
-    failing = Failing("", use_resource, bad)
+def test_a_bad_id_is_an_error_of_its_lookup(bad: str, use_resource: bool, has_ranks: bool) -> None:
+    failing = Failing("", use_resource, bad, has_ranks=has_ranks)
     stock = failing.operation(tf.Session, None)
     assert stock.startswith("InvalidArgumentError ")
     assert failing.operation(graph_opt.Session, fused()) == stock

@@ -218,3 +218,27 @@ def test_what_acts_on_the_way_to_other_lookups_does_not() -> None:
         return given
 
     assert asked(3, config()) == asked(3, None) == [0]
+
+
+def test_a_partial_run_that_lacks_feeds_of_fused_lookups_is_refused_when_it_is_set_up() -> None:
+    """TensorFlow would fail at one of its parts, and then in all steps of the session."""
+
+    def runs(session: Any, model: Towers) -> List[Any]:
+        with pytest.raises(tf.errors.InvalidArgumentError, match="does not feed 'items'"):
+            session.partial_run_setup([model.user_tower, model.train_users], [model.users])
+        return [session.run(model.user_tower, model.feeds(users=[1]))]
+
+    outcomes(config("deferred"), runs, lambda: tf.train.AdamOptimizer(0.1), apart=True)
+
+
+def test_an_error_of_a_step_that_runs_as_built_is_one_of_the_users_node() -> None:
+    def runs(session: Any, model: Towers) -> List[Any]:
+        with pytest.raises(tf.errors.InvalidArgumentError) as raised:
+            session.run(model.user_tower, model.feeds(users=[ROWS]))
+        return ["" if raised.value.op is None else raised.value.op.name]
+
+    (stock, *_), (ours, *_) = (
+        outcomes(each, runs, lambda: tf.train.AdamOptimizer(0.1))
+        for each in (None, config("deferred"))
+    )
+    assert ours == stock != ""

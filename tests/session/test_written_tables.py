@@ -144,7 +144,7 @@ def test_a_table_that_is_filled_before_training_is_nothing_to_tell(
     model = _read_in_main()
     with graph_opt.Session(config=async_config()) as session:
         _start(session, model)
-        session.run(model.table.insert(np.array([1], np.int64), np.array([5], np.int64)))
+        session.run(model.table.insert(tf.constant([1], tf.int64), tf.constant([5], tf.int64)))
         session.run(model.train_op)
         session.run(model.table.size())
         session.run(model.table.export())
