@@ -85,6 +85,11 @@ def running_graph_def(graph: Optional[Any] = None, add_shapes: bool = False) -> 
     return stock._as_graph_def(None, add_shapes)[0]
 
 
+def add_functions(graph: Any, graph_def: Any) -> None:
+    """Adds the functions of a graph to a GraphDef that has none, as TensorFlow's own do."""
+    graph._copy_functions_to_graph_def(graph_def, 0)
+
+
 class _InExport(threading.local):
     count = 0
 

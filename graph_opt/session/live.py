@@ -19,6 +19,7 @@ from graph_opt.session.features.sharded_tables import with_ranks
 from graph_opt.session.graph_records import note_rewritten, note_unchanged
 from graph_opt.session.graph_use import refuse_if_run
 from graph_opt.session.late_nodes import watch_growth
+from graph_opt.session.planned_graph import planned_graph_def
 from graph_opt.session.rewritten_graph import apply_to_graph
 from graph_opt.session.server_options import with_server_ops
 
@@ -104,7 +105,7 @@ def _rewritten(
         )
         options = dataclasses.replace(options, async_embedding=known)
     with collection_paused():
-        before = running_graph_def(graph, add_shapes=True)
+        before = planned_graph_def(graph)
         planned = plan(before, options)
     if is_wanted():
         dump_graph(running_graph_def(graph), "before")
