@@ -44,7 +44,7 @@ def test_beyond_the_limit_only_large_constants_lose_their_values() -> None:
     elided = [node.name for node in planned.node if is_elided(node)]
     assert elided == ["waiting", "large"] and planned.ByteSize() < 1 << 20
     functions, others = (
-        {one.signature.name: one for one in each.library.function} for each in (planned, whole)
+        {one.signature.name for one in each.library.function} for each in (planned, whole)
     )
     assert functions == others and planned.versions == whole.versions
     for node, other in zip(planned.node, whole.node):
