@@ -213,7 +213,7 @@ class _Check:
             notes.append("the config asks for nothing, so both runs are stock")
         if rewritten.facts.copied:
             names = rewritten.facts.copied
-            text = "initial values that differed are those of the stock run: {}"
+            text = "initial values that differed were taken from the stock run: {}"
             notes.append(text.format(first_of(names, _MOST_VARIABLES)))
         if LOOKUPS in rewritten.facts.ahead:
             notes.append("each batch was looked up after the update of the step before it")
@@ -295,7 +295,7 @@ class _Check:
             return "; ".join(map(str, compared.variables[:_MOST_VARIABLES]))
         if compared.bits_differ:
             return "variables were equal within rounding"
-        return "all variables were equal to the bit"
+        return "all variables were equal bit for bit"
 
 
 def _compared(stock: Run, other: Run) -> Comparison:

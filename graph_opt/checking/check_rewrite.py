@@ -57,7 +57,7 @@ def check_rewrite(
         other structure. By default the collections `TRAIN_OP` and `LOSSES`.
 
     Returns:
-      The verdict, which is `equal` to the bit, `rounding` (equal within that of float32),
+      The verdict, which is `equal` bit for bit, `rounding` (equal within that of float32),
       `different`, or `unchecked` if steps fail or are not repeatable. `str` of it is for people.
 
     Raises:

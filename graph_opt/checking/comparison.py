@@ -1,4 +1,4 @@
-"""Compares two runs: equal to the bit, equal within rounding, or different from some step on."""
+"""Compares two runs: equal bit for bit, equal within rounding, or different from some step on."""
 
 from __future__ import annotations
 
@@ -67,9 +67,9 @@ class Comparison:
     Attributes:
       steps: How many steps were compared.
       values: How many values, of steps and of variables.
-      bits_differ: How many of them are not equal to the bit.
+      bits_differ: How many of them differ in some bit.
       first: The first difference that rounding does not explain; None if there is none.
-      largest: The largest difference; None if all values are equal to the bit.
+      largest: The largest difference; None if all values are equal bit for bit.
       earliest: Where the bits begin to differ; None if they do not.
       variables: Variables that differ at the end by more than rounding, the largest first.
       fed: The first step that the script fed something else in each run; "" if there is none.
@@ -213,7 +213,7 @@ def _compare_variables(found: Comparison, stock: Run, other: Run) -> None:
 
 
 def difference_of(one: Value, two: Value, scale: float) -> Optional[float]:
-    """Largest difference of two values as a part of `scale`; None if they are equal to the bit."""
+    """Largest difference of two values as a part of `scale`; None if they are equal bit for bit."""
     if one.digest == two.digest:
         return None
     if one.numbers is None or two.numbers is None or one.shape != two.shape:

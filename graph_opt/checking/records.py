@@ -27,7 +27,7 @@ class Value(NamedTuple):
     Attributes:
       name: The tensor, or the variable.
       shape: Its shape.
-      digest: Of all its bytes; equal for values that are equal to the bit.
+      digest: Of all its bytes; equal for values that are equal bit for bit.
       numbers: Its elements, or some at even distances, in one dimension; None for text.
       is_whole: Whether `numbers` has all elements.
     """

@@ -22,8 +22,8 @@ class Staleness:
 
     Attributes:
       scalars: What became of each number that steps returned, such as a loss, compared with stock.
-      bits_differ: How many values, of steps and variables, are not equal to the bit to those of the
-        rewritten run in which nothing missed an update.
+      bits_differ: How many values, of steps and variables, differ in some bit from the rewritten
+        run in which nothing missed an update.
       is_rounding: Whether rounding may have made all of these differences.
       failure: How the run ended, if it failed.
     """
@@ -39,13 +39,13 @@ class CheckResult:
     """What comparing a rewritten run with a stock one has shown.
 
     Attributes:
-      verdict: `equal` (to the bit), `rounding` (equal within rounding of float32), `different`, or
+      verdict: `equal` (bit for bit), `rounding` (equal within rounding of float32), `different`, or
         `unchecked` if the runs cannot be compared.
       reason: Why they cannot; "" for the other verdicts.
       steps: How many steps were compared.
       updates: How many of the stock run's steps trained.
       values: How many values were compared: of fetched tensors, and of variables at the end.
-      bits_differ: How many of them are not equal to the bit.
+      bits_differ: How many of them differ in some bit.
       first: The first difference that rounding does not explain.
       largest: The largest difference of any kind.
       variables: Variables that differ at the end by more than rounding, the largest first.
@@ -131,7 +131,7 @@ class CheckResult:
         if self.verdict == UNCHECKED:
             return "could not be checked: " + self.reason
         if self.verdict == EQUAL:
-            return "equal to the bit"
+            return "equal bit for bit"
         if self.verdict == ROUNDING:
             text = "equal within float32 rounding; {} values differ, the most {}"
             return text.format(self.bits_differ, self.largest)
@@ -163,11 +163,11 @@ def _staleness_lines(staleness: Staleness) -> List[str]:
         return [title + "the same bits"]
     if staleness.is_rounding:
         return [title + "the same within float32 rounding"]
-    lines = [title + "updates are missed, and so"]
+    lines = [title + "rows miss updates, so"]
     apart = [(name, one) for name, one in staleness.scalars.items() if one.largest is not None]
     for name, one in apart[:_MOST_SCALARS]:
         assert one.largest is not None
-        text = "  {} ends at {:.6g} instead of {:.6g}; apart by {:.2g} of its size at most, {}"
+        text = "  {} ends at {:.6g} instead of {:.6g}, at most {:.2g} of its size apart, {}"
         where = one.largest.relative, one.largest.where
         lines.append(text.format(name, one.other, one.stock, *where))
     if len(apart) > _MOST_SCALARS:

@@ -17,7 +17,7 @@ from graph_opt.cli.script_arguments import add_check, add_cluster, add_proxy, ad
 class _Version(argparse.Action):
     """Prints what is installed, and ends the process."""
 
-    HELP = "tell the releases of graph_opt, TensorFlow and the compiled ops, and exit"
+    HELP = "print the releases of graph_opt, TensorFlow and the compiled ops, and exit"
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         from graph_opt.cli.version import lines

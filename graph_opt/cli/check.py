@@ -33,7 +33,7 @@ _NO_SCRIPT = (
     "{}: is a SavedModel, not a script: say --requests FILE to compare what its graphs predict, if "
     "graph-opt export wrote it"
 )
-_ONLY_ON_SERVERS = "--workers and --no-chief tell of a cluster: say --ps N, too"
+_ONLY_ON_SERVERS = "--workers and --no-chief are for clusters: give --ps N, too"
 
 
 def handle(options: argparse.Namespace) -> int:

@@ -76,7 +76,7 @@ def _verdict(compared: List[ComparedOutput]) -> str:
 
 
 def _told(difference: float) -> str:
-    return "{:.1e} of the largest value".format(difference) if difference else "equal to the bit"
+    return "{:.1e} of the largest value".format(difference) if difference else "equal bit for bit"
 
 
 def _finite(output: ComparedOutput) -> Dict[str, Any]:

@@ -61,11 +61,11 @@ def add_completion(commands: Any) -> None:
     """Adds the command to the parser's."""
     command = commands.add_parser(
         "completion",
-        summary="print a script by which a shell completes commands, flags and options",
+        summary="print the script with which a shell completes commands, flags and options",
         example="graph-opt completion bash",
-        description="Prints the script that completes the command line of graph-opt. In bash and "
-        "zsh, `source <(graph-opt completion bash)` uses it, in fish, `graph-opt completion fish "
-        "| source`.",
+        description="Prints the script that completes the command line of graph-opt. Load it with "
+        "`source <(graph-opt completion bash)` in bash, `source <(graph-opt completion zsh)` in "
+        "zsh, or `graph-opt completion fish | source` in fish.",
     )
     command.add_argument("shell", choices=SHELLS, help="the shell: bash, fish or zsh")
 
@@ -209,7 +209,7 @@ function __graph_opt_before_script # Behind the script, arguments are its own.
 end
 complete -c graph-opt -f
 complete -c graph-opt -n __graph_opt_begins -l help -s h -d 'list the commands'
-complete -c graph-opt -n __graph_opt_begins -l version -d 'tell the releases'
+complete -c graph-opt -n __graph_opt_begins -l version -d 'print the releases'
 {commands}"""
 
 

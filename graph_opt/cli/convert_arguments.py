@@ -11,12 +11,12 @@ def add_convert(commands: Any) -> None:
     """Adds the command to the parser's."""
     command = commands.add_parser(
         "convert",
-        summary="bring saved tables from one format to another",
+        summary="convert saved tables from one format to another",
         example="graph-opt convert model tables --to sok",
-        description="Reads embedding tables, with the slots of their optimizer, from a checkpoint "
-        "of TensorFlow, a folder of sok.dump (SparseOperationKit's format), or .npy files (those "
-        "of distributed-embeddings), and writes them in another of these. Checksums are compared, "
-        "and what was written is read back, before it gets its name.",
+        description="Reads embedding tables, with the slots of their optimizer, from a TensorFlow "
+        "checkpoint, a folder that sok.dump wrote (SparseOperationKit's format), or .npy files (as "
+        "distributed-embeddings has them), and writes them in any of these formats. The output "
+        "gets its name once checksums were compared and everything was read back.",
     )
     command.add_argument(
         "sources",
@@ -45,36 +45,39 @@ def add_convert(commands: Any) -> None:
         action="append",
         default=[],
         metavar="NAME[=NEW_NAME]",
-        help="a table to convert; may be repeated. By default all, but a checkpoint does not tell "
-        "which of its tensors are tables, except dynamic ones. A * stands for the number "
-        "of a part: 'users/part_*'",
+        help="a table to convert; may be repeated. By default all, but static tables of a "
+        "checkpoint must be named, since nothing there tells them from other tensors. A * stands "
+        "for the number of a part: 'users/part_*'",
     )
     command.add_argument(
         "--rows",
         action="append",
         default=[],
         metavar="[NAME=]N",
-        help="rows of a dynamic table (all by default) that becomes a variable or a .npy file: "
-        "those of keys 0 to N - 1; may be repeated",
+        help="where a dynamic table becomes a variable or a .npy file: take the rows of keys 0 to "
+        "N - 1 (default: all rows); may be repeated",
     )
     command.add_argument(
         "--keys",
         action="append",
         default=[],
         metavar="[NAME=]FILE",
-        help="the same of any keys: row i becomes that of key i of a text with one in each line, "
-        "or of a .npy file. Of a table without keys: which key its row i becomes that of",
+        help="the same for any keys: row i is the row of the i-th key in FILE, which is a text "
+        "with a key in each line or a .npy file. For a table without keys: its row i becomes the "
+        "row of the i-th key",
     )
-    layouts = "whole (default), mod:N (a variable of N partitions, looked up by the mod strategy), "
-    layouts += "mod-parts:N or div-parts:N (a tensor for each part), to write also dynamic:N (a "
-    layouts += "dynamic table in N parts; to read, that is found out)"
     command.add_argument(
-        "--source-layout", metavar="LAYOUT", help="how rows lie in a checkpoint to read: " + layouts
+        "--source-layout",
+        metavar="LAYOUT",
+        help="how a checkpoint that is read lays out rows: whole (default), mod:N (a variable of N "
+        "partitions, looked up by the mod strategy), mod-parts:N or div-parts:N (a tensor for each "
+        "part); dynamic tables are recognized",
     )
     command.add_argument(
         "--layout",
         metavar="LAYOUT",
-        help="the same of a checkpoint to write; parts are NEW_NAME/part_K",
+        help="how a checkpoint that is written lays out rows: one of these, or dynamic:N (a "
+        "dynamic table in N parts); parts are NEW_NAME/part_K",
     )
     command.add_argument(
         "--others",
@@ -85,7 +88,7 @@ def add_convert(commands: Any) -> None:
     command.add_argument(
         "--weights-only",
         action="store_true",
-        help="leave the slots of optimizers out; otherwise it is an error if a file lacks some",
+        help="leave out the slots of optimizers; otherwise, a file that lacks some is an error",
     )
     command.add_argument(
         "--dry-run",

@@ -73,7 +73,7 @@ def add_update(commands: Any) -> None:
     """Adds `update` to the parser's."""
     command = commands.add_parser(
         "update",
-        summary="write an update of an export's tables, for servers that run and for later ones",
+        summary="write an update of an export's tables, for running servers and later ones",
         example="graph-opt update served model/model.ckpt-2000",
         description="Compares checkpoints with the tables that graph-opt export --map-tables has "
         "written, and writes what differs: whole tables, or rows. A server that runs gets the "

@@ -12,10 +12,10 @@ def add_rewrite(commands: Any) -> None:
     """Adds the command to the parser's."""
     command = commands.add_parser(
         "rewrite",
-        summary="split the lookups of a graph file into a prefetch stage",
+        summary="fuse the lookups of a graph file, or move them into a prefetch stage",
         example="graph-opt rewrite graph.pb -o fused.pb --set do_group_embedding=true",
-        description="Reads a graph file, moves its embedding lookups into a prefetch stage and "
-        "writes the result.",
+        description="Reads a graph file, fuses its embedding lookups or moves them into a prefetch "
+        "stage, as the config says, and writes the result.",
     )
     add_input(command)
     add_config(command)
@@ -35,8 +35,8 @@ def add_inspect(commands: Any) -> None:
         summary="show lookups, regions, boundary tensors and refusals of a graph file",
         example="graph-opt inspect graph.pb --html page.html",
         description="Reads a graph file and shows what rewrite would do with it, or which stages "
-        "and fused ops a rewritten one has. Nothing is changed. With --batch, also what a step "
-        "costs, as plan tells it.",
+        "and fused ops a rewritten graph has. Nothing is changed. With --batch, it also shows what "
+        "a step costs, as plan does.",
     )
     add_input(command)
     add_most_nodes(command)
@@ -55,12 +55,12 @@ def add_inspect(commands: Any) -> None:
     command.add_argument(
         "--timeline",
         metavar="FILE",
-        help="with --html: show the steps that were recorded in FILE, a page that graph-opt run "
-        "--report wrote or what graph_opt.step_trace(session).save(FILE) did",
+        help="with --html: show the steps recorded in FILE, which graph-opt run --report or "
+        "graph_opt.step_trace(session).save wrote",
     )
     command.add_argument(
         "--diff",
         metavar="OTHER",
-        help="instead compare the graph with that of another file: what was added, moved, fused, "
-        "lost. Exit code: 0 alike, 1 different",
+        help="instead compare the graph with the graph in another file: what was added, moved, "
+        "fused or lost. Exit code: 0 alike, 1 different",
     )

@@ -22,6 +22,13 @@ _USAGE = "usage: "
 _HEADINGS = re.compile(r"^[a-z ]+:(?=\s)", re.MULTILINE)
 _NAMES = re.compile(r"(?<=^  )[-a-z][-a-z0-9]*(?=\s|,)|(?<=, )--[a-z][-a-z]*", re.MULTILINE)
 _ALIKE = 0.6
+# What argparse says of arguments, apart from what our own types say.
+_MISSING = re.compile(r"the following arguments are required: (?P<names>.+)")
+_CHOICE = re.compile(
+    r"argument (?P<name>.+?): invalid choice: '(?P<value>.*)' \(choose from (?P<choices>.+)\)"
+)
+_NO_VALUE = re.compile(r"argument (?P<name>[^:]+): expected (one|at least one) argument")
+_OF_ONE = re.compile(r"argument (?P<rest>.+?: .+)")
 
 
 class Parser(argparse.ArgumentParser):
@@ -63,6 +70,7 @@ class Parser(argparse.ArgumentParser):
         misspelled = next(self._misspelled(), None)
         if misspelled is not None:  # Else its value, or the flag that it stands for, is blamed.
             message = self._no_such_flag(misspelled)
+        message = _reworded(message)
         if not message.endswith(("?", "--help")):
             message += "; see {} --help".format(self.prog)
         say_wrong(self.prog.partition(" ")[2], message)
@@ -145,6 +153,34 @@ class Program(Parser):
         return text + "see {} --help".format(self.prog)
 
 
+def _reworded(message: str) -> str:
+    """What argparse says is wrong with arguments, in the words of the other errors.
+
+    Example:
+      >>> _reworded("argument --to: invalid choice: 'skk' (choose from 'npy', 'sok')")
+      "--to: 'skk' is not one of npy, sok; did you mean sok?"
+      >>> _reworded("the following arguments are required: SOURCE, --to")
+      'SOURCE and --to must be given'
+      >>> _reworded("argument --ps: expected one argument")
+      '--ps needs a value'
+    """
+    found = _MISSING.fullmatch(message)
+    if found:
+        *others, last = found["names"].split(", ")
+        return "{} must be given".format(" and ".join(filter(None, [", ".join(others), last])))
+    found = _CHOICE.fullmatch(message)
+    if found:
+        value, choices = found["value"], found["choices"].replace("'", "").split(", ")
+        near = difflib.get_close_matches(value, choices, n=1, cutoff=_ALIKE)
+        text = "{}: '{}' is not one of {}".format(found["name"], value, ", ".join(choices))
+        return text + "; did you mean {}?".format(near[0]) if near else text
+    found = _NO_VALUE.fullmatch(message)
+    if found:
+        return "{} needs a value".format(found["name"])
+    found = _OF_ONE.fullmatch(message)
+    return found["rest"] if found else message
+
+
 def actions_of(parser: argparse.ArgumentParser) -> List[argparse.Action]:
     """The arguments of a parser, which argparse tells only to a formatter of its help."""
     found: List[argparse.Action] = []
@@ -173,9 +209,9 @@ def wrapped_usage(usage: str, columns: int) -> str:
     """A usage line in lines that are not wider; what is in brackets stays in one line.
 
     Example:
-      >>> print(wrapped_usage("graph-opt run [-np N] [--config FILE] SCRIPT", 40))
+      >>> print(wrapped_usage("graph-opt run [-np N] [--config FILE] SCRIPT", 44))
       graph-opt run [-np N] [--config FILE]
-                    SCRIPT
+                           SCRIPT
     """
     program, command, *words = usage.split()
     lines = [" ".join([program, command])]

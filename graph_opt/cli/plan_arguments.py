@@ -12,13 +12,13 @@ def add_plan(commands: Any) -> None:
     """Adds the command to the parser's."""
     command = commands.add_parser(
         "plan",
-        summary="tell what a step of a graph file costs, before a rewrite and after",
+        summary="count what a step of a graph file costs, before and after a rewrite",
         example="graph-opt plan graph.pb --batch 512",
-        description="Reads a graph file and counts, without running it, from shapes, devices and a "
-        "batch size: ops, rows of tables that are read, calls, tensors and bytes between tasks, "
-        "collectives, "
-        "and the memory of variables. What nothing tells is named, with the option that would tell "
-        "it, and is not counted. Parameter servers are taken to have graph_opt's ops.",
+        description="Reads a graph file and counts, without running it: ops; rows of tables that "
+        "are read; calls, tensors and bytes between tasks; collectives; and the memory of "
+        "variables. It knows shapes, devices and a batch size. Anything else that it would need is "
+        "named, with the flag that gives it, and is not counted. Parameter servers are assumed to "
+        "have graph_opt's ops.",
     )
     add_batches(command)
     command.add_argument(
@@ -35,8 +35,8 @@ def add_plan(commands: Any) -> None:
         default=[],
         dest="fetches",
         metavar="NODE",
-        help="what a step fetches; may be repeated. By default the end of the training step that "
-        "updates most variables, or all that comes after lookups",
+        help="what a step fetches; may be repeated. By default, the training step that updates "
+        "most variables, or else everything that depends on lookups",
     )
     command.add_argument(
         "--measure",
@@ -49,7 +49,7 @@ def add_plan(commands: Any) -> None:
         type=number_of("a number of milliseconds, 0 or more", lambda number: number >= 0.0),
         default=0.0,
         metavar="D",
-        help="for --measure: how far away parameter servers are, each way",
+        help="for --measure: latency to parameter servers, each way",
     )
     command.add_argument("--json", action="store_true", help="print JSON instead of tables")
     add_input(command)
@@ -65,7 +65,7 @@ def add_batches(command: Any) -> None:
         action="append",
         default=[],
         metavar="[REGEX=]N",
-        help="ids that a row has on average, for tables or tensors whose names match; may be "
+        help="average number of ids in a row, for tables or tensors whose names match; may be "
         "repeated, and the last that matches counts",
     )
     command.add_argument(
@@ -73,12 +73,12 @@ def add_batches(command: Any) -> None:
         action="append",
         default=[],
         metavar="[REGEX=]S",
-        help="different ids of a batch as a share of its ids, by table; may be repeated. By "
-        "default 1, so that what depends on it is an upper bound",
+        help="share of a batch's ids that are different, by table; may be repeated. By default 1, "
+        "so figures that depend on it are upper bounds",
     )
     command.add_argument(
         "--sample",
         metavar="FILE.tfrecord",
-        help="count ids in rows, and different ones in batches, in a file of tf.train.Example: for "
-        "lookups whose features have names in the graph. Packed by gzip if it ends in .gz",
+        help="take both figures from a file of tf.train.Examples, gzipped if it ends in .gz, for "
+        "lookups whose features have names in the graph",
     )

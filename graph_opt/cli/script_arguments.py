@@ -14,10 +14,10 @@ def add_run(commands: Any) -> None:
     """Adds the command to the parser's."""
     command = commands.add_parser(
         "run",
-        summary="run a script with its lookups prefetched",
+        summary="run an unmodified script with graph_opt",
         example="graph-opt run train.py --epochs 3",
         description="Runs an unmodified script, for TensorFlow 1 or for TensorFlow 2 in graph "
-        "mode; the config overrides that of every session the script opens.",
+        "mode; the config given here overrides the config of every session that the script opens.",
         usage="graph-opt run [-np N] [--config FILE] [--set KEY=VALUE]... [--no-infer-io-stage] "
         "[--tf1 | --no-tf1] [--sok] [--report FILE] {SCRIPT | -m MODULE} [ARGUMENT]...",
     )
@@ -34,13 +34,14 @@ def add_check(commands: Any) -> None:
     """Adds the command to the parser's."""
     command = commands.add_parser(
         "check",
-        summary="compare the numbers of a script with and without its lookups rewritten",
+        summary="check that a script computes the same with and without graph_opt",
         example="graph-opt check --steps 200 train.py",
-        description="Runs an unmodified script stock and rewritten, each in a process of its own, "
-        "from the same seeds and initial values, and compares what their steps return and the "
-        "variables at the end. Exit code: 0 equal to the bit or within rounding, 1 different, 2 "
-        "could not be checked. With --ps, each run is a cluster of its own, as graph-opt cluster "
-        "starts it, with one worker; with -np, all ranks of a training with Horovod are compared.",
+        description="Runs an unmodified script twice, stock and rewritten, each time in a process "
+        "of its own and from the same seeds and initial values. Compares what the steps return "
+        "and the variables at the end. Exit code: 0 equal bit for bit or within rounding, 1 "
+        "different, 2 could not be checked. With --ps, each run has a cluster of its own with one "
+        "worker, started as by graph-opt cluster; with -np, all ranks of a Horovod training are "
+        "compared.",
         usage="graph-opt check [--steps N] [--json FILE] [-np N | --ps N [--no-chief]] "
         "[--config FILE] "
         "[--set KEY=VALUE]... [--no-infer-io-stage] [--tf1 | --no-tf1] [--sok] [--report FILE] "
@@ -63,7 +64,7 @@ def add_check(commands: Any) -> None:
     command.add_argument(
         "--workers",
         default=1,
-        help="with --ps: 1, since the updates of several come in another order each time",
+        help="with --ps: 1, since the updates of several workers arrive in no fixed order",
         **numbers,
     )
     _add_chief(command)
@@ -78,35 +79,35 @@ def add_cluster(commands: Any) -> None:
         summary="run a script as the parameter servers and workers of a cluster on this machine",
         example="graph-opt cluster --ps 2 --workers 2 train.py",
         description="Runs an unmodified script once for each task of a cluster on this machine. "
-        "Each finds its place in TF_CONFIG, or in its arguments: {job}, {index}, {ps_hosts} and "
-        "{worker_hosts} are filled in. The servers are ended when all workers have ended.",
+        "Each task finds its place in TF_CONFIG, or in its arguments, in which {job}, {index}, "
+        "{ps_hosts} and {worker_hosts} are filled in. The servers end when all workers have ended.",
         usage="graph-opt cluster [--ps N] [--workers N] [--no-chief] [--evaluator] "
         "[--delay-ms D] [--gbit G] [--logs FOLDER] [--restarts N] [--config FILE] "
         "[--set KEY=VALUE]... [--no-infer-io-stage] [--tf1 | --no-tf1] [--sok] [--report FILE] "
         "[--] {SCRIPT | -m MODULE} [ARGUMENT]...",
     )
     numbers = {"type": number_from(1), "default": 1, "metavar": "N"}
-    command.add_argument("--ps", dest="servers", help="parameter servers (1)", **numbers)
-    command.add_argument("--workers", help="workers, the chief included (1)", **numbers)
+    command.add_argument("--ps", dest="servers", help="number of parameter servers (1)", **numbers)
+    command.add_argument("--workers", help="number of workers, chief included (1)", **numbers)
     _add_chief(command)
     command.add_argument(
         "--evaluator",
         dest="has_evaluator",
         action="store_true",
-        help="one more task, which evaluates (tf.estimator.train_and_evaluate)",
+        help="add a task that evaluates (tf.estimator.train_and_evaluate)",
     )
     _add_network(command)
     command.add_argument(
         "--logs",
         metavar="FOLDER",
-        help="where the log of each task goes (default: a new temporary folder, which is printed)",
+        help="folder for the log of each task (default: a new temporary folder, which is printed)",
     )
     command.add_argument(
         "--restarts",
         type=number_from(0),
         default=0,
         metavar="N",
-        help="start a task that fails again, N times at most",
+        help="restart a task that fails, up to N times",
     )
     add_config(command)
     _add_script(command)
@@ -116,17 +117,16 @@ def add_proxy(commands: Any) -> None:
     """Adds the command to the parser's."""
     command = commands.add_parser(
         "proxy",
-        summary="make connections on this machine as slow as those of a network",
+        summary="make connections on this machine as slow as a network",
         example="graph-opt proxy --delay-ms 1 localhost:2222",
-        description="Prints a port for each target, in their order, and forwards what connects to "
-        "these until standard input is closed. SIGUSR1 cuts all connections, until SIGUSR2.",
+        description="Prints a port for each target, in order, and forwards connections to that "
+        "port until standard input is closed. SIGUSR1 cuts all connections, until SIGUSR2.",
     )
     _add_network(command)
     command.add_argument(
         "--count",
         action="store_true",
-        help="for each line of standard input, print how many calls of gRPC have passed, and how "
-        "many bytes",
+        help="for each line of standard input, print how many gRPC calls and bytes have passed",
     )
     command.add_argument("targets", nargs="+", type=address, metavar="HOST:PORT")
 
@@ -156,7 +156,7 @@ def _add_script(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--report",
         metavar="FILE",
-        help="write what was fused and moved in each session, what was not, and why; as JSON if "
+        help="write what was fused and moved in each session, what was not, and why: as JSON if "
         "FILE ends in .json, as a page for a browser with the timeline of the run if it ends in "
         ".html, otherwise as text",
     )
@@ -181,14 +181,14 @@ def _add_version(command: argparse.ArgumentParser) -> None:
         "--tf1",
         action="store_true",
         default=None,
-        help="give the script TensorFlow 1: import tensorflow is tensorflow.compat.v1, with TF2 "
+        help="show the script TensorFlow 1: import tensorflow gives tensorflow.compat.v1, with TF2 "
         "behaviour off. By default, the names that the script uses decide",
     )
     version.add_argument(
         "--no-tf1",
         dest="tf1",
         action="store_false",
-        help="leave TensorFlow as it is",
+        help="show the script TensorFlow as it is",
     )
 
 
@@ -197,7 +197,8 @@ def _add_chief(command: argparse.ArgumentParser) -> None:
         "--no-chief",
         dest="has_chief",
         action="store_false",
-        help="the first worker is task 0 of job worker, not of job chief; Estimators want a chief",
+        help="make the first worker task 0 of job worker instead of job chief; Estimators need a "
+        "chief",
     )
 
 
@@ -213,5 +214,5 @@ def _add_network(command: argparse.ArgumentParser) -> None:
         "--gbit",
         type=number_of("a number of Gbit/s above 0", lambda number: number > 0.0),
         metavar="G",
-        help="Gbit/s that pass at most to each target, and as many from it",
+        help="limit of the bandwidth to each target, and of that from it, in Gbit/s",
     )

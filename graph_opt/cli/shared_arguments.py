@@ -11,8 +11,8 @@ DEFAULTS = ("do_async_embedding=true", "threads_num=1", "capacity=2", "infer_io_
 
 _MOST_NODES = 500_000
 _GRAPH_FILE = (
-    "graph: a GraphDef, MetaGraphDef or SavedModel, binary or text (.pb, .pbtxt, .meta), also "
-    "packed by gzip, a SavedModel's folder, or a checkpoint's folder or prefix"
+    "graph: a GraphDef, MetaGraphDef or SavedModel (.pb, .pbtxt, .meta), binary or text, gzipped "
+    "or not; a SavedModel's folder; or a checkpoint's folder or prefix"
 )
 
 
@@ -33,7 +33,7 @@ def add_most_nodes(command: argparse.ArgumentParser) -> None:
         type=number_from(1, "a number of nodes"),
         default=_MOST_NODES,
         metavar="N",
-        help="only count the nodes of a graph that has more than N, those of functions included "
+        help="only count the nodes of a graph that has more than N, nodes of functions included "
         "({})".format(_MOST_NODES),
     )
 
@@ -52,11 +52,10 @@ def add_config(command: argparse.ArgumentParser) -> None:
         dest="settings",
         action="append",
         default=[],
-        help="one option, by its name (threads_num=2) or its full path; may be repeated, overrides "
-        "--config. Without --config, the defaults are "
+        help="set one option, by its name (threads_num=2) or its full path; may be repeated, and "
+        "overrides --config. Without --config, the defaults are "
         + " ".join(DEFAULTS)
-        + "; lookups run ahead "
-        "only if no setting turns on an optimization, or one turns on this",
+        + "; the first of them is off if settings turn on other optimizations only",
     )
 
 

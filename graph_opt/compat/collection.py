@@ -16,7 +16,7 @@ def outside_collection(finalize: Callable[[], Any]) -> None:
     """Calls what ends an object, if need be in another thread.
 
     The collector runs in the midst of whatever a thread is doing, which may hold any lock: to wait
-    for one there may be to wait for ever. The same is true of a thread that borrows an object.
+    for one there may be to wait forever. The same is true of a thread that borrows an object.
 
     What is found in the same collection is ended before: a callable of a session, say, which
     TensorFlow releases by the session's handle.

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import threading
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
@@ -247,8 +246,8 @@ class SteppedSession:
     ) -> Any:
         if self.goes_through_run(given):
             return whole(**named)
-        self.prepare_step(*given)
         options = self.step_options(named.get("options"))
+        self.prepare_step(*given)
         with self._noticing_end(given):
             return inner(**named) if options is None else inner(**dict(named, options=options))
 
@@ -335,29 +334,6 @@ class SteppedSession:
         _as_session(self)._session = None
         self._shared = None
         self._handle_holder = None
-
-
-class _Unwatched(threading.local):
-    def __init__(self) -> None:
-        self.depth = 0
-
-
-_unwatched = _Unwatched()
-
-
-@contextlib.contextmanager
-def unwatched_sessions() -> Iterator[type]:
-    """Yields TensorFlow's own `tf.Session`; sessions opened within are internal to the library."""
-    _unwatched.depth += 1
-    try:
-        yield session_module.Session
-    finally:
-        _unwatched.depth -= 1
-
-
-def is_watched(session: Any) -> bool:
-    """Whether a session is a `BaseSession` opened by a script, or by TensorFlow on its behalf."""
-    return isinstance(session, session_module.BaseSession) and not _unwatched.depth
 
 
 def adopt(instance: Any, new_class: type) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Iterable, List, Mapping, Set
 
 from graph_opt.compat.op_definitions import is_stateful
@@ -78,6 +79,7 @@ SINGLE_CALLS = frozenset(
 FUNCTION_CALLS = SINGLE_CALLS | {"While", "StatelessWhile", "For", "RemoteCall"}
 # map_fn and loops make these anew in each step: no step sees those of another.
 _OF_ONE_STEP = ("TensorArray", "Stack")
+_DATASETS = re.compile(r"Dataset(V\d)?$")
 _HARMLESS = VARIABLES | PLACEHOLDERS | HANDLES | READS | ONCE_A_BATCH
 
 
@@ -129,13 +131,17 @@ def functions_only_read(node: Any, functions: Mapping[str, Any]) -> bool:
         if function is None:
             return False
         for inner in function.node_def:
-            harmless = inner.op in READS or inner.op in ONCE_A_BATCH or inner.op in FUNCTION_CALLS
-            if not harmless and is_stateful(inner.op):
+            if not _only_reads(inner.op) and is_stateful(inner.op):
                 return False
             fresh = [name for name in called_functions([inner]) if name not in seen]
             seen.update(fresh)
             pending.extend(fresh)
     return True
+
+
+def _only_reads(op: str) -> bool:
+    """Whether an op changes no state itself; those that make datasets have none of their own."""
+    return op in READS or op in ONCE_A_BATCH or op in FUNCTION_CALLS or bool(_DATASETS.search(op))
 
 
 def called_functions(nodes: Iterable[Any]) -> List[str]:

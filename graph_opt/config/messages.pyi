@@ -382,9 +382,8 @@ class GroupEmbeddingOptions(_Message):
     fuse_update: bool
     """Fuse the optimizers' updates as well. Default: true."""
     require_server_ops: bool
-    """Raise an error if a parameter server has not loaded graph_opt's ops, or has other ones,
-    as those of another release. If off, TensorFlow's ops look up that server's tables. Default:
-    false."""
+    """Raise an error if a parameter server has not loaded graph_opt's ops, or has those of
+    another release. If off, TensorFlow's ops look up that server's tables. Default: false."""
     fuse_inference: bool
     """Fuse lookups in graphs that train nothing; set to true, those of dynamic tables make no
     rows. Unset, monitored sessions fuse (`Estimator.evaluate`, `predict`) and plain sessions do
@@ -472,7 +471,7 @@ class OptimizerOptions(_Message):
     before an error says who is missing; 0: no limit, one line after a minute. Range: at least
     0. Default: 0."""
     shard_tables: bool
-    """Divide large tables of a Horovod script among its ranks. Default: false."""
+    """Shard large tables of a Horovod script among its ranks. Default: false."""
     @property
     def shard_tables_options(self) -> ShardTablesOptions:
         """Which tables: the rows below."""
@@ -695,11 +694,11 @@ class ShardTablesOptions(_Message):
     """Tables smaller than this, with the optimizer's slots, stay whole on every rank. With
     `memory_budget_bytes`, the default is 0. Range: at least 0. Default: 67108864."""
     memory_budget_bytes: int
-    """Divide the largest tables until a rank's tables and slots fit into this, and draw initial
+    """Shard the largest tables until a rank's tables and slots fit into this, and draw initial
     values of larger tables row by row; 0: no budget. Range: at least 0. Default: 0."""
     @property
     def tables(self) -> _Scalars[str]:
-        """Variables to divide whatever their size. Range: names."""
+        """Variables to shard whatever their size. Range: names."""
     def __init__(
         self,
         *,

@@ -23,7 +23,7 @@ from graph_opt.reporting.report import Report
 from graph_opt.reporting.tables import first_of
 from graph_opt.rules import find_lookups
 
-_NOT_COUNTED = "what layers compute, and reading of files, is not counted"
+_NOT_COUNTED = "the work of layers and reading files is not counted"
 
 
 def cost_plan(

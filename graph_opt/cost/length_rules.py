@@ -177,7 +177,7 @@ def _table_beside(sizes: TensorSizes, given: TensorRef) -> str:
 
 def _rows_of_batch(sizes: TensorSizes, tensor: TensorRef, axis: int) -> float:
     if axis == 0:
-        sizes.note("each row of a batch has ids, so that pooled rows are as many")
+        sizes.note("each row of a batch has ids, and so a pooled row")
         return batch(sizes, tensor)
     return sizes.length(_input(sizes, tensor, 0), axis)
 

@@ -36,8 +36,8 @@ def different_ids(sizes: TensorSizes, table: str, count: float) -> float:
     share = sizes.assumptions.share_of(table)
     if share is None:
         sizes.note(
-            "all ids of a batch are different: what depends on rows is an upper bound "
-            "({}, or --sample, tells how many are)".format(DISTINCT_SHARE)
+            "all ids of a batch are different, so figures that depend on rows are upper bounds "
+            "({} or --sample gives the share)".format(DISTINCT_SHARE)
         )
         share = 1.0
     different = count * min(share, 1.0)

@@ -3,18 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import (
-    AbstractSet,
-    Any,
-    Dict,
-    Iterable,
-    List,
-    Mapping,
-    NamedTuple,
-    Optional,
-    Sequence,
-    Tuple,
-)
+from typing import AbstractSet, Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Tuple
 
 import numpy as np
 
@@ -78,6 +67,11 @@ class GraphView:
       graph_def: A GraphDef; the view keeps a reference to it, so do not edit it while the view is
         in use.
 
+    Attributes:
+      library: The functions of the graph and their gradients, as the GraphDef has them.
+      functions: Its FunctionDefs by name.
+      nodes: Its NodeDefs by name.
+
     Raises:
       InvalidArgumentError: Two nodes have the same name, or an input names a missing node.
 
@@ -89,6 +83,7 @@ class GraphView:
 
     def __init__(self, graph_def: Any) -> None:
         self.library = graph_def.library
+        self.functions = {each.signature.name: each for each in graph_def.library.function}
         self.nodes: Dict[str, Any] = {}
         self._ops: Dict[str, str] = {}
         self._by_op: Dict[str, List[str]] = {}
@@ -350,7 +345,7 @@ class GraphView:
         data.extend(self._control_uses.get(name, ()))
         return data
 
-    def topological_order(self) -> Optional[Sequence[str]]:
+    def topological_order(self) -> Optional[Tuple[str, ...]]:
         """All nodes, each after its inputs (Kahn's algorithm); None if there is a cycle."""
         if self._order is None:
             self._order = self._sorted()

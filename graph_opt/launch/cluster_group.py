@@ -37,7 +37,7 @@ class ClusterGroup(ProcessGroup):
 
     Output goes to this process's, each line with the task's name in front, and to a log for each
     task. A task that fails is started again while it has restarts left. A worker that fails for
-    good leaves the others at work; without a server or the chief they would wait for ever, so then
+    good leaves the others at work; without a server or the chief they would wait forever, so then
     all are ended. Ctrl-C and SIGTERM reach the workers first, which may still need the servers.
 
     Args:
@@ -126,7 +126,7 @@ class ClusterGroup(ProcessGroup):
         left = [one.name for one in self.ended if one.exit_code == 0]
         if left:
             self._say(
-                "its session waits for ever for {}, which has ended, unless the script's "
+                "its session waits forever for {}, which has ended, unless the script's "
                 "tf.ConfigProto has device_filters=['/job:ps', '/job:<its job>/task:<its "
                 "number>']".format(left[0])
             )

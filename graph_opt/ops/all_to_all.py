@@ -132,7 +132,7 @@ def find_causes(find: Optional[FindCause]) -> None:
 def fail_in_process_group(group: str, rank: int, size: int, error: str) -> None:
     """Fails all calls of a group that wait, and all later ones, with UnknownError.
 
-    So does Horovod. After an AbortedError, a monitored session would try again, for ever.
+    So does Horovod. After an AbortedError, a monitored session would try again, forever.
 
     Args:
       group: Name of the group.

@@ -5,11 +5,16 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from graph_opt.compat import tf
+from graph_opt.compat.exchange_sums import EXCHANGE_SUMS
+from graph_opt.compat.stateful_ops import BRING_ROWS
 from graph_opt.ops.all_to_all import differentiate_all_to_all
 from graph_opt.ops.dynamic_table import differentiate_lookup
 from graph_opt.ops.exchange_gradients import differentiate_combine, differentiate_gather
 from graph_opt.ops.group_gradients import differentiate
 from graph_opt.ops.late_training import no_gradient
+from graph_opt.ops.message_names import ALL_TO_ALL
+from graph_opt.ops.sent_messages import PREPARE, REQUESTS
+from graph_opt.ops.stage_nodes import BUFFER_PUT, BUFFER_TAKE, RESIZE
 
 _DIFFERENTIABLE = {
     "GroupEmbeddingLookup": differentiate,
@@ -17,16 +22,16 @@ _DIFFERENTIABLE = {
     "ExchangeGather": differentiate_gather,
     "ResourceExchangeGather": differentiate_gather,
     "ExchangeCombine": differentiate_combine,
-    "ExchangeAllToAll": differentiate_all_to_all,
+    ALL_TO_ALL: differentiate_all_to_all,
     "DynamicTableLookup": differentiate_lookup,
     "DynamicTableLookupAndEvict": differentiate_lookup,
 }
 _NOT_DIFFERENTIABLE = (
-    "TensorBufferPut",
-    "TensorBufferTake",
+    BUFFER_PUT,
+    BUFFER_TAKE,
     "TensorBufferCancel",
     "TensorBufferClose",
-    "TensorBufferResize",
+    RESIZE,
     "TensorBufferSize",
     "TensorBufferMetrics",
     "GroupEmbeddingGrad",
@@ -34,21 +39,16 @@ _NOT_DIFFERENTIABLE = (
     "ResourceGroupEmbeddingWeightsGrad",
     "GroupEmbeddingApply",
     "ResourceGroupEmbeddingApply",
-    "GroupEmbeddingCatchUp",
-    "ResourceGroupEmbeddingCatchUp",
-    "GroupEmbeddingCatchUpPacked",
-    "ResourceGroupEmbeddingCatchUpPacked",
-    "GroupEmbeddingCatchUpExchanged",
-    "ResourceGroupEmbeddingCatchUpExchanged",
+    *sorted(BRING_ROWS),
     "GroupEmbeddingCatchUpAll",
     "ResourceGroupEmbeddingCatchUpAll",
     "GroupEmbeddingInitialRows",
-    "GroupEmbeddingPrepare",
+    PREPARE,
     "GroupEmbeddingPackGradients",
     "GroupEmbeddingApplyPacked",
     "ResourceGroupEmbeddingApplyPacked",
-    "ExchangeRequests",
-    "ExchangeGatherGrad",
+    REQUESTS,
+    EXCHANGE_SUMS,
     "ExchangeApply",
     "ResourceExchangeApply",
     "ExchangeCombineGrad",

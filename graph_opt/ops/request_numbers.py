@@ -14,7 +14,7 @@ def number_requests() -> bool:
 
     A server refuses a step with the number of one of its last 100,000. TensorFlow's master seeds a
     generator with 32 bits for each step, so that one in some 43,000 is refused with AbortedError
-    ("received twice") or waits for ever (https://github.com/pytorch/xla/issues/4084): a session
+    ("received twice") or waits forever (https://github.com/pytorch/xla/issues/4084): a session
     that also prefetches takes three steps for one, and would meet that three times as often.
 
     Returns:

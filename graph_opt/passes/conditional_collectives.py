@@ -7,7 +7,7 @@ Unless Horovod is elastic, `several` is a constant: there are several ranks.
 
 Ranks meet under the names of collectives. TensorFlow names the nodes of functions anew for each set
 of fetches (`cond/then/_12/HorovodAllreduce`), so that ranks that fetch different things, such as
-summaries on rank 0 alone, would wait for each other for ever. Taken out of functions, collectives
+summaries on rank 0 alone, would wait for each other forever. Taken out of functions, collectives
 have names of their own.
 """
 
@@ -62,7 +62,6 @@ class _Fold:
     def __init__(self, view: GraphView) -> None:
         self._view = view
         self._scope = free_scope(view, _SCOPE)
-        self._functions = {one.signature.name: one for one in view.library.function}
         self._nodes: List[Any] = []
         self._edits = Edits(view)
         self.replaced: Set[str] = set()
@@ -99,7 +98,7 @@ class _Fold:
         """Puts the nodes of a taken branch in the place of its call."""
         view = self._view
         branch = view.attribute(name, "then_branch")
-        function = self._functions.get(branch.func.name) if branch is not None else None
+        function = view.functions.get(branch.func.name) if branch is not None else None
         condition, *arguments = view.inputs(name)
         if function is None or not self._is_true(condition):
             return

@@ -21,6 +21,9 @@ BATCH_SOURCES = (
     "QueueDequeueUpTo",
     "QueueDequeueUpToV2",
 )
+ITERATORS = ("IteratorV2", "Iterator", "OneShotIterator")
+MAKE_ITERATOR = "MakeIterator"
+"""What gives an iterator its dataset: the first input is the dataset, the second the iterator."""
 
 
 class BatchFlow(NamedTuple):

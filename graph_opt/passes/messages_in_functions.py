@@ -31,7 +31,7 @@ _CHANGE = (
     "fetches"
 )
 _LEFT = (
-    "ranks that fetch different things would wait for each other for ever at messages in {}: give "
+    "ranks that fetch different things would wait for each other forever at messages in {}: give "
     "them a name of their own by name= and ignore_name_scope=True"
 )
 
@@ -42,7 +42,7 @@ def call_functions(state: PassState) -> PassState:
     Returns:
       The same state if there are none.
     """
-    if not state.view.library.function:
+    if not state.view.functions:
         return state
     calls = _Calls(state.view)
     if calls.edits:
@@ -64,7 +64,7 @@ class _Calls:
     """
 
     def __init__(self, view: GraphView) -> None:
-        self._functions = {one.signature.name: one for one in view.library.function}
+        self._functions = view.functions
         self.edits, self.number = Edits(view), 0
         self.left = [
             name

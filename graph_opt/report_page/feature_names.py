@@ -44,7 +44,6 @@ class FeatureNames:
 
     def __init__(self, view: GraphView) -> None:
         self._view = view
-        self._functions = {one.signature.name: one for one in view.library.function}
         self._bodies: Dict[str, Optional[_Body]] = {}
         puts = view.of_op(BUFFER_PUT)
         self._puts = {view.nodes[put].attr["shared_name"].s: put for put in puts}
@@ -119,11 +118,11 @@ class FeatureNames:
 
     def _body(self, name: str) -> Optional[_Body]:
         if name not in self._bodies:
-            self._bodies[name] = self._built(name) if name in self._functions else None
+            self._bodies[name] = self._built(name) if name in self._view.functions else None
         return self._bodies[name]
 
     def _built(self, name: str) -> Optional[_Body]:
-        function = self._functions[name]
+        function = self._view.functions[name]
         arguments = ["argument_{}".format(i) for i in range(len(function.signature.input_arg))]
         body = function_body(function, arguments, "body")
         if body is None:

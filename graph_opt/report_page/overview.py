@@ -12,7 +12,12 @@ from graph_opt.reporting.remedies import remedy
 from graph_opt.reporting.report import Report
 from graph_opt.reporting.summary import summary
 from graph_opt.reporting.tables import crossing_text, shape_text
-from graph_opt.reporting.user_lookups import lookups_elsewhere, refusals_by_code, user_lookups
+from graph_opt.reporting.user_lookups import (
+    UserLookup,
+    lookups_elsewhere,
+    refusals_by_code,
+    user_lookups,
+)
 
 _MOST_BOUNDARY = 2000
 _MOST_REMEDIES = 3
@@ -44,7 +49,7 @@ def overview(
         "lookups": {
             "found": sum(one.count for one in lookups),
             "fused": sum(one.count for one in lookups if one.group),
-            "groups": len({one.group for one in lookups if one.group}),
+            **_groups(lookups),
             "ahead": sum(one.count for one in lookups if one.stage),
             "elsewhere": len(lookups_elsewhere(report)),
         },
@@ -65,6 +70,15 @@ def overview(
         ],
         "notes": [*_notes(report), *(["of the run", note] for note in notes)],
     }
+
+
+def _groups(lookups: Sequence[UserLookup]) -> Dict[str, int]:
+    """How many ops do the work of lookups, and how many of them do that of one alone."""
+    sizes: Dict[str, int] = collections.Counter()
+    for one in lookups:
+        if one.group:
+            sizes[one.group] += one.count
+    return {"groups": len(sizes), "alone": sum(size == 1 for size in sizes.values())}
 
 
 def _step(graphs: Sequence[PageGraph], has_stages: bool) -> Dict[str, int]:

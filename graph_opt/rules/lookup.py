@@ -94,6 +94,8 @@ class Lookup:
       divides_by_zero: Whether rows are divided by a sum of weights even where that is 0, as with
         TensorFlow 1: the result is then nan or infinite.
       is_counted: Whether the number of bags is an explicit input.
+      drops_invalid: Of `GROUP_EMBEDDING_LOOKUP_SPARSE`, whether ids < 0 and weights that are not
+        > 0 are dropped; else such ids are errors.
       unknown: Requirements of the pattern that could not be checked because static shapes are not
         known.
       larger: Why the lookup is not part of a larger one, if most of a larger pattern matched.
@@ -114,6 +116,7 @@ class Lookup:
     default_id: int = -1
     divides_by_zero: bool = False
     is_counted: bool = False
+    drops_invalid: bool = True
     unknown: Tuple[Refusal, ...] = ()
     larger: Optional[Refusal] = None
 

@@ -122,15 +122,18 @@ def _read(lookup: Lookup) -> LookupInputs:
     if lookup.combiner is None:
         ids = given["ids"]
         return LookupInputs(DENSE, ids, None, None, None, "sum", False, partition_strategy=strategy)
-    is_safe = lookup.api in (apis.SAFE_EMBEDDING_LOOKUP_SPARSE, apis.GROUP_EMBEDDING_LOOKUP_SPARSE)
+    is_sparse = lookup.api in (
+        apis.SAFE_EMBEDDING_LOOKUP_SPARSE,
+        apis.GROUP_EMBEDDING_LOOKUP_SPARSE,
+    )
     return LookupInputs(
-        layout=SPARSE if is_safe else SEGMENTS,
+        layout=SPARSE if is_sparse else SEGMENTS,
         ids=given["ids"],
-        positions=given["indices" if is_safe else "segments"],
+        positions=given["indices" if is_sparse else "segments"],
         dense_shape=given.get("dense_shape"),
         weights=given.get("weights"),
-        combiner=lookup.combiner + (OR_NAN if lookup.divides_by_zero and not is_safe else ""),
-        safe=is_safe,
+        combiner=lookup.combiner + (OR_NAN if lookup.divides_by_zero and not is_sparse else ""),
+        safe=is_sparse and lookup.drops_invalid,
         default_id=lookup.default_id,
         partition_strategy=strategy,
     )
@@ -138,7 +141,7 @@ def _read(lookup: Lookup) -> LookupInputs:
 
 def _of_dense_ids(view: GraphView, lookup: Lookup, inputs: LookupInputs) -> LookupInputs:
     """The same inputs without a SparseTensor, where one is made of dense ids."""
-    is_plain = inputs.layout == SPARSE and inputs.weights is None
+    is_plain = inputs.layout == SPARSE and inputs.safe and inputs.weights is None
     if not is_plain or lookup.tables[0].is_dynamic:
         return inputs
     ids = dense_bags(view, lookup)
@@ -273,6 +276,8 @@ def _own_constants(view: GraphView, lookup: Lookup, inputs: LookupInputs) -> Lis
 
     The first op of a `tf.control_dependencies` waits, and lets those wait that take its result.
     """
+    if lookup.api == apis.GROUP_EMBEDDING_LOOKUP_SPARSE:
+        return []  # An op of ours takes nothing but the arguments of its lookups.
     given = {tensor.node for tensor in inputs.tensors()}
     read = {tensor.node for name in lookup.nodes for tensor in view.inputs(name)}
     return sorted(name for name in read - given if view.op(name) == "Const")

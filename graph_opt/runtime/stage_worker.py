@@ -108,7 +108,7 @@ class StageWorker:
         refused = thread_priority.lower(self._yielding.priority)
         if refused:
             warn_once(
-                "prefetch_priority has no effect, the threads that prefetch keep the priority of "
+                "prefetch_priority has no effect: threads that prefetch keep the priority of "
                 "the others: " + refused
             )
             self._yielding = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Callable, Dict, Optional
+from typing import Callable, Dict, Optional, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.ops.tensor_buffer import decode_metrics
@@ -55,7 +55,7 @@ class Uninitialized:
             with self._lock:
                 if self._delivers == worker:
                     self._delivers = None
-                if self._was_found and self._delivers is None and self._is_awaited():
+                if self._was_found and self._delivers is None and self._lacks_batch():
                     self._was_found = False
                 if not self._was_found or self._is_over():
                     self._begun_after[worker] = self._failed_steps
@@ -89,7 +89,17 @@ class Uninitialized:
         return False
 
     def _is_awaited(self) -> bool:
+        takes, _ = self._takes_and_records()
+        return takes > 0
+
+    def _lacks_batch(self) -> bool:
+        """Whether a step waits for a batch, and not for earlier ones before it gets an error."""
+        takes, records = self._takes_and_records()
+        return takes > records
+
+    def _takes_and_records(self) -> Tuple[int, int]:
         try:
-            return decode_metrics(self._control.metrics(self._stage))["pending_takes"] > 0
+            metrics = decode_metrics(self._control.metrics(self._stage))
         except (tf.errors.OpError, RuntimeError):  # The session is ending, as the next step finds.
-            return True
+            return 1, 0
+        return metrics["pending_takes"], metrics["size"]

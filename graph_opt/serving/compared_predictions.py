@@ -36,7 +36,7 @@ class ComparedOutput(NamedTuple):
       requests: How many were compared.
       values: How many numbers they had.
       difference: The largest difference, as a part of the largest value of its request; 0.0 if all
-        are equal to the bit.
+        are equal bit for bit.
       mean: The mean difference, as a part of the largest value of all requests.
       apart: The largest difference in absolute numbers.
       mean_apart: The mean difference in absolute numbers.

@@ -98,7 +98,7 @@ def optimize_training_graph(
 
 def _tell_nodes_apart(graph: Any) -> None:
     name_buffers_after_graph(graph)
-    # If ranks kept different ones of two equal messages, each would wait for the other's for ever.
+    # If ranks kept different ones of two equal messages, each would wait for the other's forever.
     keep_apart(operation for operation in graph.get_operations() if is_collective(operation.type))
 
 

@@ -59,7 +59,7 @@ class Recovery:
             return
         tasks = used_tasks(graph)
         if not config.device_filters:
-            # TensorFlow connects to all tasks, and waits for ever for those that are gone: a worker
+            # TensorFlow connects to all tasks, and waits forever for those that are gone: a worker
             # could not begin, nor recover, once another had ended.
             config.device_filters.extend(tasks)
         if self._is_first:

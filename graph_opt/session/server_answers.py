@@ -9,7 +9,7 @@ import time
 from typing import Any, Dict, Iterable, Tuple
 
 from graph_opt.compat import tf
-from graph_opt.compat.sessions import unwatched_sessions
+from graph_opt.compat.unwatched_sessions import unwatched_sessions
 from graph_opt.ops.late_threads import start_thread
 
 NO_ANSWER = "no answer"
@@ -51,7 +51,7 @@ def silent_tasks(target: str, tasks: Iterable[str], seconds: float) -> Dict[str,
     answers: queue.Queue[_Answer] = queue.Queue()
     stop = threading.Event()
     for task in silent:
-        # TensorFlow may wait for ever for a server that is stopped, and cannot be told to end: such
+        # TensorFlow may wait forever for a server that is stopped, and cannot be told to end: such
         # a thread ends when the server goes on, or with the process.
         start_thread(_ask, (target, task, answers, stop))
     deadline = time.monotonic() + seconds

@@ -8,7 +8,7 @@ import time
 from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Tuple, Union
 
 from graph_opt.compat import tf
-from graph_opt.compat.sessions import unwatched_sessions
+from graph_opt.compat.unwatched_sessions import unwatched_sessions
 from graph_opt.ops.late_threads import start_thread
 from graph_opt.ops.packed_embedding import library_of_process, ops_loaded
 

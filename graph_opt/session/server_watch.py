@@ -1,7 +1,7 @@
 """Ends steps, and the opening and closing of sessions, that wait for a server that is gone.
 
 A server that is stopped, or behind a network that loses all packets, fails no call: TensorFlow
-waits for it for ever, and nothing ends such a wait. So calls of sessions on a cluster are made in a
+waits for it forever, and nothing ends such a wait. So calls of sessions on a cluster are made in a
 thread of their own, which can be left behind.
 """
 

@@ -12,7 +12,8 @@ from __future__ import annotations
 from typing import Any, Dict
 
 from graph_opt.compat import tf
-from graph_opt.compat.sessions import adopt, is_watched
+from graph_opt.compat.sessions import adopt
+from graph_opt.compat.unwatched_sessions import is_watched
 from graph_opt.reporting.report import Report
 from graph_opt.session.optimization import asks_for_anything
 from graph_opt.session.session_log import note_session

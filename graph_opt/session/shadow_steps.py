@@ -276,7 +276,7 @@ class ShadowSteps:
             return
         self._end()
         largest = progress.largest
-        how = "equal to the bit"
+        how = "equal bit for bit"
         if largest is not None and largest.relative:
             how = "within rounding; the most that differs is {}".format(largest)
         more = _UNCOMPARED.format(progress.uncompared) if progress.uncompared else ""

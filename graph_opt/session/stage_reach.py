@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import weakref
-from typing import Any, Dict, FrozenSet, Iterable, List, Optional, Set, Tuple
+from typing import Any, Dict, FrozenSet, Iterable, List, Mapping, Optional, Set, Tuple
 
 from graph_opt.compat import tf
+from graph_opt.compat.stateful_ops import MUTABLE_HASH_TABLES
 from graph_opt.graph.operations import operations_behind
-from graph_opt.passes.io_stages import BATCH_SOURCES, BUFFER_PUT, BUFFER_TAKE
+from graph_opt.passes.io_stages import (
+    BATCH_SOURCES,
+    BUFFER_PUT,
+    BUFFER_TAKE,
+    ITERATORS,
+    MAKE_ITERATOR,
+)
+from graph_opt.passes.prefetch.written_hash_tables import table_identity
 from graph_opt.runtime.stages import Stage, stages_of
 from graph_opt.session.pipeline_use import PipelineReach, PipelineUse
 
 _ITERATOR_OPS = ("IteratorGetNext", "IteratorGetNextSync", "IteratorGetNextAsOptional")
 # What moves an iterator to another batch: which input is the iterator.
-_MOVES = {"MakeIterator": 1, "DeserializeIterator": 0}
+_MOVES = {MAKE_ITERATOR: 1, "DeserializeIterator": 0}
 _SAVES = "SerializeIterator"
 _Buffer = Tuple[bytes, bytes]
 
@@ -35,6 +43,7 @@ class StageReach:
         self._buffers: Dict[_Buffer, str] = {}
         self._iterators: Dict[str, Set[str]] = {}
         self._prefetch_sources: Dict[str, str] = {}
+        self._hash_tables: Dict[Tuple[bytes, bytes], str] = {}
         self._sources: Dict[str, Set[str]] = {}
         self._pipelines = PipelineReach(graph, ())
 
@@ -154,6 +163,11 @@ class StageReach:
                 return name, self._prefetch_sources[name]
         return "", ""
 
+    def hash_tables(self) -> Mapping[Tuple[bytes, bytes], str]:
+        """For each mutable hash table that a stage reads, by `table_identity`, the stage."""
+        self._refresh()
+        return self._hash_tables
+
     def input_of(self, take: Any) -> str:
         """The node that reads the batches that a take gets; '' if there is not exactly one.
 
@@ -215,6 +229,9 @@ class StageReach:
                 for operation in behind
                 if operation.type in _ITERATOR_OPS
             }
+            for operation in behind | _datasets_of(behind):
+                if operation.type in MUTABLE_HASH_TABLES:
+                    self._hash_tables[table_identity(operation.node_def)] = stage.name
             self._sources[stage.name] = {one.name for one in behind if one.type in BATCH_SOURCES}
             if stage.name in before_lookups:
                 self._note_sources(behind, stage.name)
@@ -223,6 +240,13 @@ class StageReach:
         for operation in behind:
             if operation.type in BATCH_SOURCES or operation.type == BUFFER_TAKE:
                 self._prefetch_sources[operation.name] = stage
+
+
+def _datasets_of(operations: Iterable[Any]) -> Set[Any]:
+    """All operations that make the datasets of those iterators that are among these."""
+    iterators = [operation for operation in operations if operation.type in ITERATORS]
+    users = [user for one in iterators for tensor in one.outputs for user in tensor.consumers()]
+    return operations_behind([use.inputs[0].op for use in users if use.type == MAKE_ITERATOR])
 
 
 def is_take(operation: Any) -> bool:

@@ -14,6 +14,7 @@ from graph_opt.passes.name_map import NameMap
 from graph_opt.report_page.graph_report import GraphReport
 from graph_opt.session import graph_use
 from graph_opt.session.chosen_stages import ChosenStages
+from graph_opt.session.debugged_steps import DebuggedSteps
 from graph_opt.session.failed_nodes import with_users_node
 from graph_opt.session.features.listed import SessionHooks
 from graph_opt.session.fetch_map import FetchMap
@@ -35,6 +36,7 @@ from graph_opt.session.step_listeners import tell_of_step
 from graph_opt.session.step_options import StepOptions
 from graph_opt.session.step_recording import RecordedSession
 from graph_opt.session.untrained_graph import UntrainedGraph
+from graph_opt.session.written_tables import TableWrite, WrittenTables
 from graph_opt.strategy.data_parallel_graph import give_first_values
 
 _MAX_CACHED_STEPS = 512
@@ -69,6 +71,8 @@ class StagedSteps(RecordedSession):
         self._hooks = SessionHooks(self)
         # Each is called with the session and `operations_behind` a step that it has not run before.
         self._watchers: Sequence[Callable[[Any, Set[Any]], None]] = ()
+        self._tables: Optional[WrittenTables] = None
+        self._debugged = DebuggedSteps()
         self._shadow: Optional[ShadowSteps] = None
         self._input = InputWatch(self)
         self.watch_servers(config, self._threads.give_up)
@@ -103,19 +107,28 @@ class StagedSteps(RecordedSession):
                 self._steps.clear()
         step = self._step_of(fetches, targets, feeds, is_partial=is_partial)
         if runs_now:
-            give_first_values(self, [*step.fetches, *step.targets], feeds)  # Before rows are read.
-            if step.fills:
-                self._prepare_stages(step, feeds, values)  # The caller is such a thread.
-            elif not self._threads.are_as_needed(step):
-                self.within_limit(self._prepare_stages, step, feeds, values)
-            if step.trains:
-                count_step()
-            for hooks in self._hooks.before_steps:
-                hooks.before_step(step, self.within_limit)
+            self._prepare_run(step, (fetches, targets, feeds), values)
         else:
             assert self._fetch_map is not None
             self._fetch_map.refuse_compiled(fetches)
         return step.fetches, step.targets, step.feeds
+
+    def _prepare_run(self, step: Step, given: Given, values: Sequence[Any]) -> None:
+        """Does what a step needs that is about to run."""
+        feeds = given[2]
+        give_first_values(self, [*step.fetches, *step.targets], feeds)  # Before rows are read.
+        if step.fills:
+            self._prepare_stages(step, feeds, values)  # The caller is such a thread.
+        elif not self._threads.are_as_needed(step):
+            self.within_limit(self._prepare_stages, step, feeds, values)
+        if step.trains:
+            count_step()
+        for hooks in self._hooks.before_steps:
+            hooks.before_step(step, self.within_limit)
+        if step.written is not None:
+            self._note_write(step.written)
+        if self._debugged.is_next:
+            self._debugged.before_step(self._graph_of_session(), step, given)
 
     def _step_of(self, *given: Elements, is_partial: bool = False) -> Step:
         elements = (*given[0], None, *given[1], None, *given[2], is_partial)
@@ -163,7 +176,7 @@ class StagedSteps(RecordedSession):
 
         TensorFlow's master cancels a failed step in the tasks that it has asked to run it, but not
         in those that it asks next: where one of them waits for another one, a step that fails as
-        soon as it begins waits for ever.
+        soon as it begins waits forever.
         """
         if is_partial or not self._target_of_session():
             return
@@ -194,6 +207,7 @@ class StagedSteps(RecordedSession):
 
     def step_options(self, options: Any) -> Any:
         """What the script gives, and what DeepRec's options make of it."""
+        self._debugged.note(options)
         if self._step_options is None:
             self._step_options = StepOptions(self._wanted_config, self._target_of_session())
         return self._step_options.of(options)
@@ -261,6 +275,7 @@ class StagedSteps(RecordedSession):
             LateTraining(graph).before_step,
             SavedInput(self._reach).before_step,
         )
+        self._tables = WrittenTables(graph, self._reach)
         self._shadow = shadow_steps(self, self._wanted_config)
         self._ran = True
         for hooks in self._hooks:
@@ -269,7 +284,7 @@ class StagedSteps(RecordedSession):
     def _resolve(
         self, given: Sequence[Elements], is_partial: bool, elements: Tuple[Any, ...]
     ) -> Step:
-        assert self._fetch_map and self._reach and self._name_map
+        assert self._fetch_map and self._reach and self._name_map and self._tables
         fetches, targets, feeds = given
         fetched, run, fed, reached = self._fetch_map.resolved(fetches, targets, feeds, is_partial)
         for before_step in self._watchers:
@@ -292,6 +307,7 @@ class StagedSteps(RecordedSession):
             pipeline=pipeline,
             trains=bool(pipeline.trains) or is_training_step(reached),
             concerns=frozenset(type(each) for each in self._hooks if each.concern(reached)),
+            written=self._tables.written_by(self._graph_of_session(), reached),
             given=elements,
         )
 
@@ -300,6 +316,10 @@ class StagedSteps(RecordedSession):
         if self._shadow is not None:
             self._shadow.forget(step.resets)
         self._threads.prepare(self, step, self._reach, feeds, values)
+
+    def _note_write(self, write: TableWrite) -> None:
+        assert self._tables is not None
+        self._tables.before_step(self._graph_of_session(), write, self._threads.started)
 
     def _graph_of_session(self) -> Any:
         session: Any = self

@@ -7,6 +7,7 @@ from typing import Any, Dict, FrozenSet, List, Optional, Tuple
 
 from graph_opt.session.chosen_stages import ChosenStages
 from graph_opt.session.pipeline_use import PipelineUse
+from graph_opt.session.written_tables import TableWrite
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class Step:
       pipeline: What the step means to stages that apply gradients.
       trains: Whether the step updates variables by gradients.
       concerns: Which hooks of features it is for (`StepHooks.concern`).
+      written: What it writes that stages read ahead of it; None for nothing.
       given: The original elements, kept alive so that no other object reuses their ids.
     """
 
@@ -39,4 +41,5 @@ class Step:
     pipeline: PipelineUse
     trains: bool
     concerns: FrozenSet[type]
+    written: Optional[TableWrite]
     given: Tuple[Any, ...]

@@ -15,7 +15,7 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Sequence, Tuple
 import numpy as np
 
 from graph_opt.compat import tf
-from graph_opt.compat.sessions import unwatched_sessions
+from graph_opt.compat.unwatched_sessions import unwatched_sessions
 from graph_opt.ops.group_embedding import GroupAttributes, GroupIds, group_embedding_apply
 from graph_opt.ops.merged_updates import merge_updates
 from graph_opt.ops.optimizers import OptimizerSpec, StockOp, optimizer_specs

@@ -16,8 +16,9 @@ from typing import Any, Callable, Iterator, List, MutableMapping, MutableSet, Op
 
 from graph_opt.compat import tf
 from graph_opt.compat.outer_graphs import outermost_graph
-from graph_opt.compat.sessions import session_config, unwatched_sessions
+from graph_opt.compat.sessions import session_config
 from graph_opt.compat.step_calls import failed_node, own_message, run_steps_through
+from graph_opt.compat.unwatched_sessions import unwatched_sessions
 from graph_opt.config.options import session_options
 from graph_opt.ops.all_to_all import find_causes
 from graph_opt.ops.exchange import exchange_failure, is_agreed

@@ -90,7 +90,7 @@ class HorovodTransport(Transport):
             if not self._horovod.is_initialized():
                 return
             places = [(name, getattr(self._horovod, name)()) for name in _PLACES]
-            # Runs before Horovod's own: two shutdowns at once would wait for ever.
+            # Runs before Horovod's own: two shutdowns at once would wait forever.
             atexit.register(_wait_for_shutdown)
             self._horovod.shutdown()
             for name, place in places:

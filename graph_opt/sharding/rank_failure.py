@@ -19,7 +19,7 @@ _SETTLE_SECONDS = 0.05
 _POLL_SECONDS = 0.05
 # How many processes to ask for at a time, as all ranks do.
 _ASKED_PROCESSES = 4
-# Monitored sessions open a new session after these, and would do so for ever.
+# Monitored sessions open a new session after these, and would do so forever.
 _RETRIED = (tf.errors.ABORTED, tf.errors.UNAVAILABLE)
 # Scripts take these for the end of their own input, or of the session.
 _EXPECTED = (tf.errors.OUT_OF_RANGE, tf.errors.CANCELLED, tf.errors.OK)

@@ -14,7 +14,7 @@ from typing import Any, Dict, List, Optional, Sequence
 import numpy as np
 
 from graph_opt.compat import tf
-from graph_opt.compat.sessions import unwatched_sessions
+from graph_opt.compat.unwatched_sessions import unwatched_sessions
 from graph_opt.sharding.row_channel import Channel, connected, secret_of_ranks
 from graph_opt.sharding.row_server import Answer, Head, RowServer, answer_in
 from graph_opt.sharding.store import LOOPBACK, InProcessStore, Store, notes_of_end

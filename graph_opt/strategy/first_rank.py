@@ -6,7 +6,7 @@ from typing import Callable, List
 
 from graph_opt.compat import tf
 from graph_opt.compat.array_steps import ArraySteps
-from graph_opt.compat.sessions import unwatched_sessions
+from graph_opt.compat.unwatched_sessions import unwatched_sessions
 from graph_opt.sharding.agreement import Agreement
 from graph_opt.sharding.transport import Transport
 

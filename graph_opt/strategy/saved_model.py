@@ -10,7 +10,7 @@ import numpy as np
 
 from graph_opt.compat import tf
 from graph_opt.compat.array_steps import ArraySteps
-from graph_opt.compat.sessions import unwatched_sessions
+from graph_opt.compat.unwatched_sessions import unwatched_sessions
 from graph_opt.saved_models.files import EXTRA
 from graph_opt.sharding.transport_in_use import transport_in_use
 from graph_opt.strategy.first_rank import on_first_rank

@@ -15,7 +15,7 @@ import numpy as np
 
 from graph_opt.compat import tf
 from graph_opt.compat.array_steps import ArraySteps
-from graph_opt.compat.sessions import unwatched_sessions
+from graph_opt.compat.unwatched_sessions import unwatched_sessions
 from graph_opt.table_files.row_blocks import blocks_of
 
 

@@ -178,7 +178,7 @@ def test_equal_runs_are_followed_by_one_as_configured() -> None:
 @pytest.mark.parametrize(
     "ahead, last, told",
     [
-        (("lookups",), 0.6, "updates are missed, and so\n  loss:0 ends at 0.6 instead of 0.5;"),
+        (("lookups",), 0.6, "rows miss updates, so\n  loss:0 ends at 0.6 instead of 0.5,"),
         (("weights",), 0.5 + ULP, "the same within float32 rounding"),
         (("lookups",), 0.5 - ULP, "the same bits"),
         ((), 0.6, ""),

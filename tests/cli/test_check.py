@@ -44,7 +44,7 @@ def test_a_prefetched_and_fused_script_computes_the_same(folder: Path) -> None:
     assert "2 of 2 run ahead" in result["sessions"][0]
     assert "initial values that differed" in result["notes"][0]
     assert result["staleness"]["bits_differ"] > 0
-    assert "ahead of updates: updates are missed" in result["printed"]
+    assert "ahead of updates: rows miss updates" in result["printed"]
     assert not list(folder.glob("checkpoint*"))
 
 
@@ -231,7 +231,7 @@ def test_wrong_arguments_are_one_line(folder: Path) -> None:
         (["absent.py"], "cannot open script 'absent.py': No such file or directory"),
         (["--config", "absent.pbtxt", "view.py"], "absent.pbtxt: there is no such config file"),
         (["--json", "absent/x.json", "view.py"], "cannot write 'absent/x.json'"),
-        (["--workers", "2", "view.py"], "--workers and --no-chief tell of a cluster: say --ps N"),
+        (["--workers", "2", "view.py"], "--workers and --no-chief are for clusters"),
     ):
         ended = check(folder, *arguments)
         assert ended.returncode == 2 and ended.stdout == ""

@@ -106,13 +106,30 @@ def test_what_is_in_brackets_stays_in_one_line_of_the_usage() -> None:
         ),
         (
             ["inspect"],
-            "graph-opt inspect: the following arguments are required: IN; see graph-opt inspect "
+            "graph-opt inspect: IN must be given; see graph-opt inspect --help",
+        ),
+        (
+            ["convert"],
+            "graph-opt convert: SOURCE, TARGET and --to must be given; see graph-opt convert "
             "--help",
         ),
         (
+            ["convert", "model", "tables", "--to", "skk"],
+            "graph-opt convert: --to: 'skk' is not one of checkpoint, npy, sok; did you mean sok?",
+        ),
+        (
+            ["completion", "tcsh"],
+            "graph-opt completion: shell: 'tcsh' is not one of bash, fish, zsh; see graph-opt "
+            "completion --help",
+        ),
+        (
+            ["plan", "in.pb", "--batch"],
+            "graph-opt plan: --batch needs a value; see graph-opt plan --help",
+        ),
+        (
             ["proxy", "localhost:0"],
-            "graph-opt proxy: argument HOST:PORT: 'localhost:0' is not HOST:PORT with a port from "
-            "1 to 65535; see graph-opt proxy --help",
+            "graph-opt proxy: HOST:PORT: 'localhost:0' is not HOST:PORT with a port from 1 to "
+            "65535; see graph-opt proxy --help",
         ),
         (
             ["run", "--sok"],

@@ -19,7 +19,7 @@ from tests.session.parameter_servers import free_addresses
 Names = Dict[str, Any]
 Around = Iterator[str]  # yields before each block: "", or how to run it
 
-FOR_EVER = "for ever"  # a block that does not return
+FOR_EVER = "forever"  # a block that does not return
 
 ROWS = 64
 STEPS = 3

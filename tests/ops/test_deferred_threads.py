@@ -53,7 +53,7 @@ def in_threads(works: List[Callable[[int], Any]], until: Callable[[], Any]) -> N
     stop.set()
     for thread in threads:
         thread.join(JOIN_SECONDS)
-        assert not thread.is_alive(), "a thread that waits for ever"
+        assert not thread.is_alive(), "a thread that waits forever"
     assert not errors
 
 
@@ -144,7 +144,7 @@ def test_threads_that_update_one_table_take_turns(use_resource: bool, use_lockin
             for _ in range(STEPS):
                 session.run(updates[1])
             in_order.join(JOIN_SECONDS)
-            assert not in_order.is_alive(), "an update that waits for ever"
+            assert not in_order.is_alive(), "an update that waits forever"
 
         results = []
         start = session.run([tf.random.normal([ROWS, 3], seed=3)] * 2)

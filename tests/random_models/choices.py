@@ -85,6 +85,7 @@ class Model(NamedTuple):
       dense: What becomes of the dense features, one after the other.
       optimizer: Its name.
       clipped: Whether gradients are clipped by their norm.
+      grouped: Whether the script has one op of ours do all safe lookups of a partition strategy.
     """
 
     tables: List[Table]
@@ -93,6 +94,7 @@ class Model(NamedTuple):
     dense: Sequence[str] = ()
     optimizer: str = "adagrad"
     clipped: bool = False
+    grouped: bool = False
 
 
 class Stage(NamedTuple):
@@ -132,9 +134,10 @@ INPUT = st.builds(
     seed=st.integers(0, 99),
 )
 DENSE_OPS = ("log", "parse", "join", "draw", "check", "weigh", "scale", "choose")
-# Two draws in a row are a sum of three terms, which TensorFlow orders by the names of nodes.
+# TensorFlow orders sums and products by the names of nodes where there are three terms, as in two
+# draws in a row, or a constant and two factors, as where a weight is scaled.
 DENSE = st.lists(st.sampled_from(DENSE_OPS), max_size=3).filter(
-    lambda ops: ("draw", "draw") not in zip(ops, ops[1:])
+    lambda ops: ("draw", "draw") not in zip(ops, ops[1:]) and not {"weigh", "scale"} <= set(ops)
 )
 STAGE = st.builds(
     Stage, threads=st.sampled_from([1, 2, 4]), capacity=st.integers(1, 3), smart=st.booleans()
@@ -158,4 +161,5 @@ def models(optimizers: Sequence[str], fed: bool = False) -> Any:
         dense=DENSE,
         optimizer=st.sampled_from(sorted(optimizers)),
         clipped=st.booleans(),
+        grouped=st.sampled_from([False, False, True]),
     )

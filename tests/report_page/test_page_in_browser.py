@@ -62,7 +62,9 @@ def test_the_first_screen_tells_what_was_done_gained_left_and_is_to_do(
 ) -> None:
     browser.open(model)
     done, gained, left, to_do = [" ".join(text.split()) for text in browser.texts(".card")]
-    assert done.startswith("What was done 3 of 3 lookups fused into 2 ops 2 of 3 run ahead")
+    assert done.startswith(
+        "What was done 2 of 3 lookups fused into 1 op, 1 in an op of its own 2 of 3 run ahead"
+    )
     step = page_content(model)["overview"]["step"]
     assert gained.startswith(
         "What was gained {before} → {after} nodes in a step {ahead} run ahead".format(**step)
@@ -92,6 +94,7 @@ def test_the_plan_of_a_step_is_on_the_first_screen(browser: Browser, model: Page
     browser.open(dataclasses.replace(model, cost=cost_plan(planned, Assumptions(8))))
     gained = browser.one(".card[aria-label='What was gained']").text
     assert "ops that run\nby the plan of a step" in gained
+    assert "stages" not in gained  # What a rewrite adds is no gain.
 
 
 def test_scopes_open_and_close_by_mouse_and_keys(browser: Browser, model: PageSource) -> None:

@@ -26,7 +26,7 @@ def test_a_model_is_exported_and_checked(tmp_path: Path, capsys: pytest.CaptureF
     command = ["check", "--json", str(report), "--requests", str(tmp_path / "requests.npz")]
     assert main([*command, served]) == 0
     told = capsys.readouterr().out.splitlines()
-    assert told[0] == "3 requests compared: equal to the bit"
+    assert told[0] == "3 requests compared: equal bit for bit"
     assert told[1].split("  ")[0] == "signature"
     outputs = validated(report.read_text("utf-8"))["outputs"]
     assert {one["output"] for one in outputs} == {"first", "scores"}
@@ -41,7 +41,7 @@ def test_serialized_examples_are_requests(tmp_path: Path, capsys: pytest.Capture
             writer.write(example)
     assert main(["export", str(tmp_path / "model"), "-o", served]) == 0
     assert main(["check", "--requests", file, served]) == 0
-    assert "requests compared: equal to the bit" in capsys.readouterr().out
+    assert "requests compared: equal bit for bit" in capsys.readouterr().out
 
 
 def test_options_without_effect_are_told(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:

@@ -291,7 +291,7 @@ def test_differences_are_printed_at_export_and_by_check(
     assert main([*check, "--json", str(report), served]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("3 requests compared: tables of int8 change predictions by up to ")
-    assert lines[0].endswith("TensorFlow's own ops predict the same: equal to the bit")
+    assert lines[0].endswith("TensorFlow's own ops predict the same: equal bit for bit")
     assert exported_lines[-len(lines) :] == lines
     assert "mean difference" in lines[1] and " % (0.0" in lines[2]
     outputs = validated(report.read_text("utf-8"))["outputs"]

@@ -1,4 +1,4 @@
-"""Workers whose chief is gone, or takes its time: as TensorFlow's, but none waits for ever."""
+"""Workers whose chief is gone, or takes its time: as TensorFlow's, but none waits forever."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_a_chief_may_be_the_first_worker_of_the_script(monkeypatch: pytest.Monke
 
 @pytest.mark.slow
 def test_no_worker_waits_longer_than_its_script_says(cluster: Cluster, step: Any) -> None:
-    # TensorFlow's own worker would wait for a connection to the chief, for ever.
+    # TensorFlow's own worker would wait for a connection to the chief, forever.
     with pytest.raises(tf.errors.DeadlineExceededError, match="not ready after waiting 3 secs"):
         with worker(cluster.target, max_wait_secs=3) as session:
             session.run(step)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Callable, List
 
 import numpy as np
@@ -127,6 +129,40 @@ def test_a_step_before_the_initializers_fails_and_the_next_one_after_them_does_n
     assert [list(row) for row in rows] == last
     if threads == 1:
         assert len(last) >= len(row_batches()) - 2
+
+
+def test_an_error_that_waits_for_an_earlier_batch_is_the_only_one() -> None:
+    fourth_began, first_may_fail = threading.Event(), threading.Event()
+    began = itertools.count(1)
+
+    def user_of(rows: np.ndarray) -> np.ndarray:
+        if next(began) > 3:
+            fourth_began.set()
+        if rows[0] == 0:
+            first_may_fail.wait()
+        return rows % 11
+
+    iterator = tf.data.make_one_shot_iterator(dataset())
+    features = iterator.get_next()
+    users = tf.py_func(user_of, [features["row"]], tf.int64)
+    users.set_shape(features["user"].shape)
+    keys = tf.range(11, dtype=tf.int64)
+    table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(keys, keys), 0)
+    model = model_on(dict(features, user=table.lookup(users)), 0.1, iterator)
+    config = async_config(threads=3, capacity=3)
+    config.inter_op_parallelism_threads = 6
+    with graph_opt.Session(config=config) as session, ThreadPoolExecutor() as main:
+        session.run(tf.global_variables_initializer())
+        step = main.submit(session.run, model.train_op)
+        # The step gets the error of the second or third batch once the first one has failed, too.
+        begins_another = fourth_began.wait(0.5)
+        first_may_fail.set()
+        with pytest.raises(tf.errors.FailedPreconditionError):
+            step.result()
+        session.run(tf.tables_initializer())
+        rows = run_to_end(session, model.features["row"])
+    assert not begins_another
+    assert [list(row) for row in rows] == row_batches()[3:]
 
 
 def test_an_error_of_the_input_reaches_the_step_with_type_and_message() -> None:

@@ -18,6 +18,7 @@ from tests.quick_cases import slow_but
 from tests.session import replicated_model as replicated
 
 STEPS = 4
+MERGED = "the updates of 2 tables, which ranks share, are one op"
 OPTIMIZERS: Dict[str, Callable[[], Any]] = {
     "adagrad": lambda: tf.train.AdagradOptimizer(0.1),
     "adam": lambda: tf.train.AdamOptimizer(0.05),
@@ -48,6 +49,9 @@ def test_ranks_train_their_rows_as_one_process_trains_all(name: str, use_resourc
             session.run(tf.global_variables_initializer())
             for step in range(STEPS):
                 session.run(model.train, replicated.feed(model, step, transport.rank))
+            report = graph_opt.report(session.graph)
+            assert report is not None
+            assert (MERGED in report.changes) == (name == "adagrad")  # Adam moves all rows
             return replicated.parts(session)
 
     whole = replicated.stock(OPTIMIZERS[name], STEPS, use_resource=use_resource)

@@ -2,7 +2,7 @@
 
 The argument says who trains: `fused` and `sharded` sessions of graph_opt, tables of `sok` in a
 session of graph_opt, and in one of TensorFlow (`plain`); `called` is `fused` with messages in a
-loop and in a branch, too. With TensorFlow alone (`stock`), the ranks wait for each other for ever.
+loop and in a branch, too. With TensorFlow alone (`stock`), the ranks wait for each other forever.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Ranks that are threads: messages arrive, gradients travel back, and no rank waits for ever."""
+"""Ranks that are threads: messages arrive, gradients travel back, and no rank waits forever."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from tools.bench.training.sessions import (
 HEAD = head("where the time goes | set | compared with | times as fast | figures")
 _STOCK, _AWAY = "TensorFlow alone", {1.0, 3.0}
 _SCRIPTS = {CSV: "without tables", CSV_LOOKUPS: "with tables"}
-_TUNED = dict.fromkeys(("source_bound", "main_bound", "bursts", "server"), "four trainings")
+_TUNED = dict.fromkeys(("source_bound", "main_bound", "bursts", "server"), "four models")
 _SERVED = {"wide": "wide", "wide_examples": "wide, as examples", "dlrm": "DLRM", "din": "DIN"}
 
 
@@ -108,7 +108,7 @@ GAINS = (
         _SCRIPTS,
     ),
     Gain(
-        "two ranks that exchange whole tables",
+        "gradients of whole tables that two ranks exchange",
         "`shard_tables`",
         "Horovod alone",
         "collectives",
@@ -132,7 +132,7 @@ GAINS = (
         WORKLOADS,
     ),
     Gain(
-        "threads and room that you would have to find",
+        "threads and capacity that you would have to find",
         "`threads_num: -1`, `capacity: -1`",
         "the best of six fixed settings",
         "tuning",

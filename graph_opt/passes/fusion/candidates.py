@@ -16,6 +16,7 @@ from graph_opt.rules import find_lookups
 from graph_opt.rules.gradients.rows import RowGradient, Slices, row_gradients
 from graph_opt.rules.lookup import (
     EMBEDDING_LOOKUP,
+    FUSED_APIS,
     Lookup,
     Table,
 )
@@ -122,6 +123,11 @@ def find_candidates(
             refused[name] = unused[name]
         else:
             candidates.append(candidate)
+    # An op of ours would run all the same if it kept one of its lookups.
+    kept = {
+        one.output.node for one in lookups if one.api in FUSED_APIS and str(one.output) in refused
+    }
+    candidates = [one for one in candidates if one.lookup.output.node not in kept]
     return CandidateSearch(
         tuple(candidates), refused, tuple(lookups), search.refusals, tuple(fused)
     )

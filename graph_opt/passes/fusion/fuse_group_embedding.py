@@ -43,7 +43,7 @@ from graph_opt.passes.fusion.plan import FusionPlan, FusionPlanner, LeftOut
 from graph_opt.passes.fusion.row_gradients import write_rows_of_gradient
 from graph_opt.passes.fusion.sent_gradients import SentGradient
 from graph_opt.passes.fusion.updated_tables import UpdateGroup
-from graph_opt.passes.fusion.users_nodes import UsersNodes
+from graph_opt.passes.fusion.users_nodes import UsersNodesBuilder
 from graph_opt.passes.pass_state import PassState
 from graph_opt.passes.protect_gathers import exposed_reads
 from graph_opt.passes.table_kinds import FUSED_LOOKUPS
@@ -105,10 +105,9 @@ def fuse_group_embedding(state: PassState, options: SessionOptions) -> PassState
             fused.name_map.with_dead(dead),
             substitutes={**fused.name_map.substitutes, **fusion.substitutes},
         )
-        if fusion.users_nodes.of_variables:
-            name_map = name_map.with_part(fusion.users_nodes)
-        if fusion.deferred is not None:
-            name_map = name_map.with_part(fusion.deferred)
+        for part in (fusion.users_nodes.built(), fusion.deferred):
+            if part is not None:
+                name_map = name_map.with_part(part)
         fused = dataclasses.replace(fused.without(dead), name_map=name_map)
         changes = [_FREED.format(counted(len(freed), "lookup"))] if freed else []
         if fusion.summed_before_sending:
@@ -134,7 +133,7 @@ class _Fusion:
         self._outputs: Dict[str, str] = {}
         self.catch_up = CatchUp(view, self._nodes, self._edits, {})
         self.deferred: Optional[DeferredVariables] = None
-        self.users_nodes = UsersNodes({}, {})
+        self.users_nodes = UsersNodesBuilder()
         self.replaced: Set[str] = set()
         self.merged: List[MergedOp] = []
         self.summed_before_sending = 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Dict, NamedTuple, Sequence, Tuple
+from typing import Dict, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from graph_opt.rules.lookup import Lookup
 from graph_opt.rules.optimizers.sparse_update import SparseUpdate
@@ -16,8 +16,16 @@ class UsersNodes(NamedTuple):
       of_variables: By name of a variable, the node that reads or updates it.
     """
 
-    gathers: Dict[str, Tuple[str, ...]]
-    of_variables: Dict[str, Dict[str, str]]
+    gathers: Mapping[str, Tuple[str, ...]]
+    of_variables: Mapping[str, Mapping[str, str]]
+
+
+class UsersNodesBuilder:
+    """Collects the user's nodes while a pass writes nodes in their place."""
+
+    def __init__(self) -> None:
+        self._gathers: Dict[str, Tuple[str, ...]] = {}
+        self._of_variables: Dict[str, Dict[str, str]] = {}
 
     def add_lookups(self, written: Sequence[str], lookups: Sequence[Lookup]) -> None:
         """Notes that these nodes do these lookups."""
@@ -28,10 +36,16 @@ class UsersNodes(NamedTuple):
             for part, table in enumerate(lookup.tables)
         }
         for name in written:
-            self.gathers[name] = gathers
-            self.of_variables[name] = tables
+            self._gathers[name] = gathers
+            self._of_variables[name] = dict(tables)
 
     def add_update(self, written: str, update: SparseUpdate) -> None:
         """Notes that a node does an update, and perhaps others."""
         names = [update.table, *(slot.node for slot in update.slots)]
-        self.of_variables.setdefault(written, {}).update(dict.fromkeys(names, update.end))
+        self._of_variables.setdefault(written, {}).update(dict.fromkeys(names, update.end))
+
+    def built(self) -> Optional[UsersNodes]:
+        """What was noted; None if nothing was."""
+        if not self._of_variables:
+            return None
+        return UsersNodes(dict(self._gathers), dict(self._of_variables))

@@ -20,6 +20,7 @@ from graph_opt.compat.stateful_ops import HANDLES, PLACEHOLDERS, VARIABLES
 from graph_opt.graph.op_call import Tensor
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, TensorRef
+from graph_opt.passes.io_stages import ITERATORS
 from graph_opt.passes.node_writer import NodeWriter
 from graph_opt.passes.prefetch.movable import Movability
 
@@ -49,6 +50,11 @@ class Choice(abc.ABC):
     def of_model(self) -> str:
         """A node that the model itself has in its place, for refusals."""
         return self.source
+
+    @property
+    def iterators(self) -> Sequence[str]:
+        """Nodes behind which all iterators are that a batch may come from."""
+        return (self.source,)
 
     @property
     @abc.abstractmethod
@@ -106,6 +112,11 @@ class FedIterator(Choice):
     ) -> None:
         super().__init__(view, source, handle)
         self._iterators = iterators
+
+    @property
+    def iterators(self) -> Sequence[str]:
+        """See `Choice`."""
+        return self._iterators
 
     @property
     def count(self) -> int:
@@ -175,7 +186,6 @@ class FedIterator(Choice):
 
 _GET_NEXT = ("IteratorGetNext", "IteratorGetNextSync")
 _FROM_STRING_HANDLE = ("IteratorFromStringHandle", "IteratorFromStringHandleV2")
-_ITERATORS = ("IteratorV2", "Iterator", "OneShotIterator")
 
 
 def fed_iterators(view: GraphView) -> Dict[str, Choice]:
@@ -193,7 +203,7 @@ def _iterators_like(view: GraphView, get_next: str) -> List[str]:
     """The iterators of the graph with the types and shapes of a read."""
     wanted = view.nodes[get_next].attr
     shared: Dict[Any, str] = {}
-    for name in view.of_op(*_ITERATORS):
+    for name in view.of_op(*ITERATORS):
         attributes = view.nodes[name].attr
         if _types(attributes) == _types(wanted) and _fit(attributes, wanted):
             container, shared_name = (

@@ -90,28 +90,26 @@ class FunctionalConditional(_Conditional):
 
     def _body(self, number: int, scope: str) -> Optional[FunctionBody]:
         name = self.view.nodes[self.source].attr[_BRANCHES[number]].func.name
-        function = next(f for f in self.view.library.function if f.signature.name == name)
         given = [tensor.input_name for tensor in self.view.inputs(self.source)[1:]]
-        return function_body(function, given, scope)
+        return function_body(self.view.functions[name], given, scope)
 
 
 def functional_conditionals(view: GraphView) -> Dict[str, Choice]:
     """The If nodes both of whose branches read a batch, by name."""
-    bodies = {function.signature.name: function for function in view.library.function}
     found: Dict[str, Choice] = {}
     for name in view.of_op("If", "StatelessIf"):
         attributes = view.nodes[name].attr
         branches = [attributes[branch].func.name for branch in _BRANCHES]
-        if attributes["Tcond"].type == _BOOL and all(_reads(bodies, one) for one in branches):
+        if attributes["Tcond"].type == _BOOL and all(_reads(view, one) for one in branches):
             found[name] = FunctionalConditional(view, name, view.inputs(name)[0])
     return found
 
 
-def _reads(bodies: Dict[str, Any], function: str) -> bool:
+def _reads(view: GraphView, function: str) -> bool:
     """Whether a function, or one that it calls, reads a batch."""
     pending, seen = [function], {function}
     while pending:
-        body = bodies.get(pending.pop())
+        body = view.functions.get(pending.pop())
         for node in body.node_def if body is not None else ():
             if node.op in BATCH_SOURCES:
                 return True

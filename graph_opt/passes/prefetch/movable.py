@@ -7,7 +7,7 @@ is stateless, or only reads state, or runs exactly once per batch in either regi
 from __future__ import annotations
 
 import itertools
-from typing import Any, Dict, FrozenSet, Iterable, List, NamedTuple, Optional
+from typing import Dict, FrozenSet, Iterable, List, NamedTuple, Optional
 
 from graph_opt.compat.op_definitions import is_registered, is_stateful
 from graph_opt.compat.stateful_ops import (
@@ -26,7 +26,7 @@ from graph_opt.compat.stateful_ops import (
 )
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView
-from graph_opt.passes.prefetch.written_hash_tables import hash_table_writers
+from graph_opt.passes.prefetch.written_hash_tables import hash_table_writers, written_inputs
 from graph_opt.rules.op_names import ALL_TO_ALL
 
 SHAPE_OPERATIONS = frozenset(["Shape", "ShapeN", "Size", "Rank", "VariableShape"])
@@ -72,10 +72,8 @@ class Movability:
         self._reads = CONSTANT_READS if constant_state else READS
         self._handles = CONSTANT_HANDLES if constant_state else HANDLES
         self._written = hash_table_writers(view)
+        self._written_inputs = written_inputs(view, self._written)
         self._outside: Dict[str, Outside] = {}
-        self._library: Dict[str, Any] = {
-            function.signature.name: function for function in view.library.function
-        }
 
     def refuse_operation(self, name: str) -> Optional[Refusal]:
         """Why the operation itself cannot move, regardless of its inputs."""
@@ -110,6 +108,17 @@ class Movability:
             saw="threads_num {}".format(self._threads_num),
         )
 
+    def refuse_datasets(self, nodes: Iterable[str]) -> Optional[Refusal]:
+        """Why batches that come from behind these nodes cannot be read ahead of the step.
+
+        Args:
+          nodes: Sources of batches, or iterators.
+        """
+        for name in self._view.ancestors(nodes) if self._written_inputs else ():
+            if name in self._written_inputs:
+                return self._refuse_written(self._written_inputs[name])
+        return None
+
     def _refuse_written(self, name: str) -> Refusal:
         writer = self._written[name]
         need = "a hash table that steps do not write"
@@ -132,7 +141,7 @@ class Movability:
         seen = set(pending)
         while pending:
             called = pending.pop()
-            function = self._library.get(called)
+            function = self._view.functions.get(called)
             for node in function.node_def if function is not None else ():
                 if node.op not in movable and is_stateful(node.op):
                     return Refusal(

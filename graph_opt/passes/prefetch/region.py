@@ -324,10 +324,10 @@ def refuse_source(
     if is_stage(view, source):
         return None
     if choice is not None:
-        return choice.refuse(movability)
+        return choice.refuse(movability) or movability.refuse_datasets(choice.iterators)
     handles = [tensor.node for tensor in view.inputs(source)]
     for node in handles + list(view.controls(source)):
         refusal = movability.refuse_outside(source, node, reads_table=True)
         if refusal is not None:
             return refusal
-    return None
+    return movability.refuse_datasets([source])

@@ -158,7 +158,7 @@ def _beside_lookups(
     raise TableRefusal(
         lookup.entry.name,
         at=indices,
-        need="rows of {} that are known before their gradients are".format(lookup.entry.name),
+        need="rows of {} that are known before their gradients".format(lookup.entry.name),
         saw="rows that are computed from what was looked up, or from another batch",
     )
 

@@ -56,7 +56,6 @@ def batch_part(view: GraphView, ends: Iterable[str]) -> BatchPart:
 class _Search:
     def __init__(self, view: GraphView, ends: Tuple[str, ...]) -> None:
         self._view = view
-        self._functions = {each.signature.name: each for each in view.library.function}
         self._ends = ends
         self._needed = self._before(ends)
         self._frames = loops_of(view)
@@ -163,7 +162,7 @@ class _Search:
     def _changes_state(self, name: str) -> bool:
         view, op = self._view, self._view.op(name)
         if op in FUNCTION_CALLS:
-            return not functions_only_read(view.nodes[name], self._functions)
+            return not functions_only_read(view.nodes[name], view.functions)
         if _COLLECTIVE.search(op):
             return True
         if op in RANDOM or op.startswith("Ref") or _is_source(view, name):

@@ -141,9 +141,8 @@ def _refuse_other_updates(
     view: GraphView, computed: AbstractSet[str], known: AbstractSet[str], taken: List[Gradient]
 ) -> None:
     """Refuses what changes trained variables in ways in which gradients cannot be told apart."""
-    functions = {function.signature.name: function for function in view.library.function}
     for name in view.of_op(*sorted(FUNCTION_CALLS)):
-        if name in computed and not functions_only_read(view.nodes[name], functions):
+        if name in computed and not functions_only_read(view.nodes[name], view.functions):
             raise Refusal(
                 "update_not_summed", at=name, need=_NEED, saw="a function that may update"
             )

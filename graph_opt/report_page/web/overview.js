@@ -31,11 +31,24 @@ function doneCard({ lookups, stages, notes }) {
   const of = (count) => grouped(count) + " of " + grouped(all);
   return card(
     "What was done",
-    all ? figure(of(lookups.fused), "lookups fused", lookups.fused ? "into " + counted(lookups.groups, "op") : "") : null,
+    all ? fusedFigure(lookups, of) : null,
     all ? figure(of(lookups.ahead), "run ahead of the step", lookups.ahead ? "behind " + counted(stages.length, "stage") : "") : null,
     notes.filter(([kind]) => kind === "changed").map(([, text]) => html("p", {}, text)),
     all || notes.length ? null : html("p", { class: "faint" }, "no lookup was found, nothing was changed"),
   );
+}
+
+/** Lookups that share ops, and those in an op of their own, as the title of the page counts them. */
+function fusedFigure({ fused, groups, alone }, of) {
+  const own = alone === 1 ? "in an op of its own" : "in an op each";
+  if (alone && alone === fused) return figure(of(alone), "lookups " + own, "");
+  const remark = "into " + counted(groups - alone, "op") + (alone ? ", " + grouped(alone) + " " + own : "");
+  return figure(of(fused - alone), "lookups fused", fused ? remark : "");
+}
+
+/** Lines of the plan of a step that a rewrite makes smaller. */
+function savedLines(cost) {
+  return cost.rows.filter((row) => row[3] !== "-").slice(0, 3);
 }
 
 function gainedCard({ overview, called, cost, timeline }) {
@@ -48,7 +61,7 @@ function gainedCard({ overview, called, cost, timeline }) {
     "What was gained",
     figure(compares ? grouped(step.before) + " → " + grouped(step.after) : grouped(step.after), "nodes in a step", remarks.filter(Boolean).join(", ")),
     pace && pace.perSecond ? figure(pace.perSecond.toPrecision(3), "steps/s measured", left ? "without " + left : "") : null,
-    cost && compares ? cost.rows.filter((row) => row[1] !== row[2]).slice(0, 3).map((row) => figure(row[1] + " → " + row[2], row[0].trim(), "by the plan of a step")) : null,
+    cost && compares ? savedLines(cost).map((row) => figure(row[1] + " → " + row[2], row[0].trim(), "by the plan of a step")) : null,
   );
 }
 
@@ -99,7 +112,8 @@ function regionsOf(overview, called) {
   const batches = overview.stages.map((stage) => stage.source + (stage.inferred ? " (stage inserted)" : ""));
   const box = (category, name, count, remark) =>
     html("div", { class: "region " + category }, html("strong", {}, name), html("span", {}, counted(count || 0, "node")), html("span", { class: "faint" }, remark));
-  const arrow = (lines) => html("div", { class: "flow" }, lines.slice(0, 3).map((line) => html("span", {}, line)), html("span", { class: "line", "aria-hidden": "true" }));
+  const broken = (line) => line.split(/(?<=[\/_])/).flatMap((part, place) => (place ? [html("wbr"), part] : [part]));
+  const arrow = (lines) => html("div", { class: "flow" }, lines.slice(0, 3).map((line) => html("span", {}, broken(line))), html("span", { class: "line", "aria-hidden": "true" }));
   return html(
     "section",
     { "aria-label": "Regions" },

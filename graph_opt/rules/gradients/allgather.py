@@ -209,8 +209,7 @@ def _tells_only_whether_any(view: GraphView, name: str) -> bool:
 def _body(view: GraphView, name: str, branch: str) -> Optional[Tuple[GraphView, List[TensorRef]]]:
     """A branch as a graph whose placeholders `argument_0`, ... are its arguments; its results."""
     called = view.attribute(name, branch)
-    functions = {function.signature.name: function for function in view.library.function}
-    function = functions.get(called.func.name) if called is not None else None
+    function = view.functions.get(called.func.name) if called is not None else None
     if function is None:
         return None
     arguments = [

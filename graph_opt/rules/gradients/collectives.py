@@ -19,10 +19,10 @@ def dense_collective(view: GraphView, gradient: TensorRef) -> Optional[str]:
       view: The graph.
       gradient: What an update takes.
     """
-    functions = {function.signature.name: function for function in view.library.function}
     level = [gradient.node]
     for _ in range(_DEEPEST):
-        called = [functions.get(name) for name in called_functions(view.nodes[n] for n in level)]
+        names = called_functions(view.nodes[name] for name in level)
+        called = [view.functions.get(name) for name in names]
         ops = [view.op(name) for name in level]
         ops += [node.op for one in called if one is not None for node in one.node_def]
         found = next((op for op in ops if op in _COLLECTIVES), None)

@@ -21,7 +21,7 @@ from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.rules.lookup import Lookup, Table
 from graph_opt.rules.match.structure import Structure
-from graph_opt.rules.match.table import find_read
+from graph_opt.rules.match.table import count_tables, find_read
 from graph_opt.rules.op_names import COMBINERS, GROUP_LOOKUPS, ROW_READERS
 
 _NEAREST: WeakKeyDictionary[GraphView, Dict[Tuple[TensorRef, str], int]] = WeakKeyDictionary()
@@ -31,6 +31,7 @@ _PART_OF_SHAPE = ("StridedSlice", "Cast", "Identity")
 _OWN_GRADIENT = "GroupEmbeddingGrad"
 # Attributes that a lookup of ours and its gradient share.
 _OF_LOOKUPS = (
+    "lookup_tables",
     "table_names",
     "table_shards",
     "combiners",
@@ -181,8 +182,9 @@ def _is_shape_of(structure: Structure, shape: TensorRef, table: Table) -> bool:
 
 
 def gradients_of_own_op(view: GraphView, lookup: Lookup) -> Iterator[str]:
-    """The nodes that return the gradients of a lookup that is a single node of ours."""
-    node, given = lookup.output.node, tuple(lookup.given.values())
+    """The nodes that return the gradients of all lookups of this one's node, an op of ours."""
+    node = lookup.output.node
+    given = view.inputs(node)[count_tables(view, node) :]
     rivals = [use.consumer for use in view.uses(given[0]) if view.op(use.consumer) in GROUP_LOOKUPS]
     for use in view.uses(given[0]):
         name = use.consumer

@@ -93,7 +93,7 @@ def require_own_slices(view: GraphView, gradient: RowGradient) -> None:
             raise Refusal(
                 "gradient_accumulated",
                 at=found,
-                need="a reader of the gradient to which the order of its rows does not matter",
+                need="a reader of the gradient that does not depend on the order of rows",
                 saw=view.op(found),
             )
     if not gradient.unique:
@@ -101,7 +101,7 @@ def require_own_slices(view: GraphView, gradient: RowGradient) -> None:
             "gradient_changed_before_update",
             at=gradient.slices[0].values.node,
             need="an update of the gradient as it is, or of a lookup that combines rows",
-            saw="an update of what something else makes of a row for each id",
+            saw="an update of a gradient with a row for each id that something else has changed",
         )
 
 
@@ -144,14 +144,17 @@ def _gradients(view: GraphView, lookup: Lookup) -> Iterator[RowGradient]:
 
 
 def _of_own_op(view: GraphView, lookup: Lookup) -> Iterator[RowGradient]:
-    """The gradients of a lookup that is one op of ours, which one op returns for all shards."""
-    count = len(lookup.tables)
+    """The gradients of a lookup by an op of ours, which one op returns for all of its lookups."""
+    place = lookup.output.index
     for node in gradients_of_own_op(view, lookup):
+        counts = list(view.nodes[node].attr["table_shards"].list.i)
+        tables = list(view.nodes[node].attr["lookup_tables"].list.i)
+        first, shards = sum(counts[: tables[place]]), sum(counts)
         yield RowGradient(
-            pooled=view.inputs(node)[-1],
+            pooled=view.inputs(node)[place - len(tables)],
             slices=tuple(
-                Slices(values=TensorRef(node, count + shard), indices=TensorRef(node, shard))
-                for shard in range(count)
+                Slices(values=TensorRef(node, shards + shard), indices=TensorRef(node, shard))
+                for shard in range(first, first + len(lookup.tables))
             ),
             unique=True,
             nodes=(node,),

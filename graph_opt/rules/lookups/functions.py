@@ -27,7 +27,7 @@ _Argument = Tuple[str, int]  # function and argument number
 
 def refuse_lookups_in_functions(view: GraphView, forward: ForwardPart) -> List[Refusal]:
     """A refusal, lookup_in_function, for every table whose rows a called function reads."""
-    library = {function.signature.name: function for function in view.library.function}
+    library = view.functions
     if not library:
         return []
     calls: Dict[str, Call] = {}

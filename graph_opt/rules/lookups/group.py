@@ -219,7 +219,7 @@ def _require_no_variable(forward: ForwardPart, group: _Group) -> None:
 def _lookup(group: _Group, output: int, places: Sequence[int]) -> Lookup:
     """Lookups number `places` of a group, which share one output, as one lookup."""
     attributes = group.attributes
-    given = _arguments(group)
+    given = _arguments(group, output)
     tables = _tables_of(group, sorted({attributes.lookup_tables[place] for place in places}))
     combiners = {attributes.combiners[place] for place in places}
     strategies = {
@@ -238,18 +238,30 @@ def _lookup(group: _Group, output: int, places: Sequence[int]) -> Lookup:
         weighted=any(attributes.weighted[place] for place in places),
         partition_strategy=strategies.pop() if len(strategies) == 1 else None,
         given=given,
-        default_id=attributes.default_ids[0] if given else -1,
+        default_id=attributes.default_ids[output] if given else -1,
+        drops_invalid=attributes.safe,
     )
 
 
-def _arguments(group: _Group) -> Dict[str, TensorRef]:
-    """The arguments of `tf.nn.safe_embedding_lookup_sparse`, if it would do the same."""
+def _arguments(group: _Group, place: int) -> Dict[str, TensorRef]:
+    """The arguments of lookup number `place`, if another op could do all of the group's as well.
+
+    That op would have to return the same gradients: one for each lookup.
+    """
     attributes = group.attributes
-    alone = group.gathers == (group.output,) and len(attributes.lookup_tables) == 1
+    count = len(attributes.lookup_tables)
+    alone = group.gathers == (group.output,) and len(set(attributes.lookup_tables)) == count
     of_keys = any(table.is_dynamic for table in group.shards)
-    if not alone or of_keys or not attributes.safe or attributes.layouts != [_SPARSE]:
+    if not alone or of_keys or set(attributes.layouts) != {_SPARSE}:
         return {}
-    return dict(zip(("ids", "indices", "dense_shape", "weights"), group.ids))
+    given = {
+        "ids": group.ids[place],
+        "indices": group.ids[count + place],
+        "dense_shape": group.ids[2 * count + place],
+    }
+    if attributes.weighted[place]:
+        given["weights"] = group.ids[3 * count + sum(attributes.weighted[:place])]
+    return given
 
 
 def _tables_of(group: _Group, numbers: Sequence[int]) -> Tuple[Table, ...]:

@@ -228,7 +228,9 @@ def _refuse_computed(view: GraphView, reader: str, tensor: TensorRef) -> None:
             "table_computed",
             at=reader,
             need="rows of a variable",
-            saw="rows of what {} '{}' makes of all of {}".format(view.op(source), source, variable),
+            saw="rows of {} '{}', computed from all of {}".format(
+                view.op(source), source, variable
+            ),
         )
 
 

@@ -149,10 +149,7 @@ def _uses(view: GraphView, writer: Writer, use: VariableUse) -> bool:
 def _calls_writer(view: GraphView, name: str) -> bool:
     """Whether a node calls functions, and one of them may change a variable that it gets."""
     node = view.nodes[name]
-    if not called_functions([node]):
-        return False
-    functions = {function.signature.name: function for function in view.library.function}
-    return not functions_only_read(node, functions)
+    return bool(called_functions([node])) and not functions_only_read(node, view.functions)
 
 
 def _trains(view: GraphView, forward: ForwardPart, name: str) -> bool:

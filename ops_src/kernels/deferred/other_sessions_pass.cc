@@ -1,21 +1,15 @@
 #include <algorithm>
-#include <atomic>
-#include <cstdint>
 #include <map>
 #include <set>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "kernels/deferred/other_sessions.h"
 #include "kernels/deferred/state_place.h"
+#include "kernels/graphs/graph_nodes.h"
 #include "kernels/kernel_names.h"
 #include "tensorflow/core/common_runtime/optimization_registry.h"
-#include "tensorflow/core/framework/node_def_builder.h"
-#include "tensorflow/core/framework/node_def_util.h"
-#include "tensorflow/core/framework/tensor.pb.h"
-#include "tensorflow/core/graph/graph.h"
 
 // The process that holds variables sees each graph that reads them, whoever made it, just before it
 // first runs. Here, readers that do not catch up rows themselves are made to wait for an
@@ -31,13 +25,8 @@ using tensorflow::Edge;
 using tensorflow::Graph;
 using tensorflow::GraphOptimizationPassOptions;
 using tensorflow::Node;
-using tensorflow::NodeDef;
 using tensorflow::NodeDefBuilder;
 using tensorflow::TryGetNodeAttr;
-
-bool IsOneOf(const Node* node, const std::set<std::string>& ops) {
-  return ops.count(node->type_string()) > 0;
-}
 
 bool HasHandle(const Node* variable) { return variable->type_string() == "VarHandleOp"; }
 
@@ -65,40 +54,22 @@ std::string DeviceOf(const Node* node) {
   return node->has_assigned_device_name() ? node->assigned_device_name() : node->requested_device();
 }
 
-// The edges of a graph.
-class Edges {
- public:
-  explicit Edges(const Graph& graph) {
-    for (const Edge* edge : graph.edges()) {
-      if (edge->IsControlEdge()) continue;
-      uses_[edge->src()].push_back(edge);
-      inputs_[edge->dst()].push_back(edge);
-    }
+std::vector<const Edge*> UsesOfOutputs(const Node* node) {
+  std::vector<const Edge*> uses;
+  for (const Edge* edge : node->out_edges()) {
+    if (!edge->IsControlEdge()) uses.push_back(edge);
   }
+  return uses;
+}
 
-  const std::vector<const Edge*>& uses(const Node* node) { return uses_[node]; }
-
-  // Null if there is none.
-  const Edge* input(const Node* node, int number) {
-    for (const Edge* edge : inputs_[node]) {
-      if (edge->dst_input() == number) return edge;
-    }
-    return nullptr;
-  }
-
-  // The variable whose reference or handle a node is given.
-  const Node* Variable(const Node* node, int number) {
-    static const auto* const kPassOn = new std::set<std::string>{
-        "Identity", "RefIdentity", "Switch", "RefSwitch", "Enter", "RefEnter"};
-    const Edge* edge = input(node, number);
-    while (edge != nullptr && IsOneOf(edge->src(), *kPassOn)) edge = input(edge->src(), 0);
-    return edge == nullptr ? nullptr : edge->src();
-  }
-
- private:
-  std::unordered_map<const Node*, std::vector<const Edge*>> uses_;
-  std::unordered_map<const Node*, std::vector<const Edge*>> inputs_;
-};
+// The variable whose reference or handle a node is given.
+const Node* Variable(const Node* node, int number) {
+  static const auto* const kPassOn = new std::set<std::string>{
+      "Identity", "RefIdentity", "Switch", "RefSwitch", "Enter", "RefEnter"};
+  const Edge* edge = InputOf(node, number);
+  while (edge != nullptr && IsOneOf(edge->src(), *kPassOn)) edge = InputOf(edge->src(), 0);
+  return edge == nullptr ? nullptr : edge->src();
+}
 
 // How a graph uses a variable.
 struct Uses {
@@ -110,7 +81,7 @@ struct Uses {
 // Collects what is to be added to one graph.
 class OtherReaders {
  public:
-  explicit OtherReaders(Graph* graph) : graph_(graph), edges_(*graph) {}
+  explicit OtherReaders(Graph* graph) : graph_(graph) {}
 
   Status AddCatchUps() {
     std::vector<Node*> variables;
@@ -149,7 +120,7 @@ class OtherReaders {
     const int num_shards = static_cast<int>(states.size());
     std::vector<std::string> slots;
     for (int i = 0; i < num_shards + num_slots; ++i) {
-      const Node* const variable = edges_.Variable(node, i);
+      const Node* const variable = Variable(node, i);
       if (variable == nullptr) return;
       if (!states[i % num_shards].empty()) brought_.insert(variable);
       if (i >= num_shards) slots.push_back(EntryOf(variable));
@@ -163,7 +134,7 @@ class OtherReaders {
     static const auto* const kRead = new std::set<std::string>{
         "ReadVariableOp", "ResourceGather", "ResourceGatherNd", "Identity", "_Send", "_HostSend"};
     Uses uses;
-    for (const Edge* edge : edges_.uses(variable)) {
+    for (const Edge* edge : UsesOfOutputs(variable)) {
       const Node* const reader = edge->dst();
       if (IsOneOf(reader, *kDescribe)) continue;
       if (HasHandle(variable)) {
@@ -186,7 +157,7 @@ class OtherReaders {
         identity->input_type(0) == tensorflow::DT_RESOURCE) {
       return false;
     }
-    for (const Edge* edge : edges_.uses(identity)) {
+    for (const Edge* edge : UsesOfOutputs(identity)) {
       if (!IsRowGather(edge)) return false;
       uses->gathers.push_back(edge);
     }
@@ -200,17 +171,12 @@ class OtherReaders {
     int batch_dims = 0;
     TryGetNodeAttr(gather->attrs(), "batch_dims", &batch_dims);
     return edge->dst_input() == 0 && IsOneOf(gather, *kGathers) && batch_dims == 0 &&
-           (gather->type_string() != "GatherV2" || IsZero(edges_.input(gather, 2)));
+           (gather->type_string() != "GatherV2" || IsZero(InputOf(gather, 2)));
   }
 
   static bool IsZero(const Edge* axis) {
     tensorflow::Tensor value;
-    const tensorflow::TensorProto* proto = nullptr;
-    if (axis == nullptr || axis->src()->type_string() != "Const" ||
-        !TryGetNodeAttr(axis->src()->attrs(), "value", &proto) || !value.FromProto(*proto) ||
-        value.NumElements() != 1) {
-      return false;
-    }
+    if (!ReadConstant(axis, &value) || value.NumElements() != 1) return false;
     return value.dtype() == tensorflow::DT_INT32 ? value.flat<tensorflow::int32>()(0) == 0
                                                  : value.flat<tensorflow::int64>()(0) == 0;
   }
@@ -220,46 +186,29 @@ class OtherReaders {
     for (const Node* variable : variables) {
       (HasHandle(variable) ? handles : references).push_back(EntryOf(variable));
     }
-    NodeDefBuilder builder(NewName("graph_opt_catch_up"), kCatchUpVariables);
+    NodeDefBuilder builder(NewNodeName(graph_, "graph_opt_catch_up"), kCatchUpVariables);
     builder.Attr("references", references).Attr("handles", handles).Attr("written", written);
     Node* added = nullptr;
-    TF_RETURN_IF_ERROR(Add(&builder, variables[0], &added));
+    TF_RETURN_IF_ERROR(AddNodeBeside(variables[0], &builder, graph_, &added));
     for (Node* variable : variables) graph_->AddControlEdge(added, variable);
     return Status();
   }
 
   Status CatchUpRows(const Node* variable, const Edge* gather) {
-    const Edge* const ids = edges_.input(gather->dst(), 1);
+    const Edge* const ids = InputOf(gather->dst(), 1);
     const DataType dtype = tensorflow::BaseType(ids->src()->output_type(ids->src_output()));
-    NodeDefBuilder builder(NewName("graph_opt_catch_up_rows"), kCatchUpVariableRows);
+    NodeDefBuilder builder(NewNodeName(graph_, "graph_opt_catch_up_rows"), kCatchUpVariableRows);
     builder.Input(ids->src()->name(), ids->src_output(), dtype)
         .Attr("variable", EntryOf(variable))
         .Attr("has_handle", HasHandle(variable));
     Node* added = nullptr;
-    TF_RETURN_IF_ERROR(Add(&builder, variable, &added));
+    TF_RETURN_IF_ERROR(AddNodeBeside(variable, &builder, graph_, &added));
     graph_->AddEdge(ids->src(), ids->src_output(), added, 0);
     graph_->AddControlEdge(added, gather->dst());
     return Status();
   }
 
-  // A session keeps one kernel for all nodes of a name that its graphs have, so that names must
-  // differ between graphs, too.
-  std::string NewName(const std::string& prefix) {
-    static std::atomic<int64_t> number{0};
-    return graph_->NewName(prefix + "_" + std::to_string(number++));
-  }
-
-  Status Add(NodeDefBuilder* builder, const Node* beside, Node** added) {
-    NodeDef node;
-    TF_RETURN_IF_ERROR(builder->Device(beside->requested_device()).Finalize(&node));
-    Status status;
-    *added = graph_->AddNode(std::move(node), &status);
-    if (status.ok()) (*added)->set_assigned_device_name(beside->assigned_device_name());
-    return status;
-  }
-
   Graph* const graph_;
-  Edges edges_;
   std::set<const Node*> brought_;
 };
 

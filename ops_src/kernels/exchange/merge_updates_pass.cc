@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
 #include <map>
 #include <set>
@@ -13,14 +12,13 @@
 #include "kernels/kernel_names.h"
 #include "kernels/tensorflow_compat.h"
 #include "tensorflow/core/common_runtime/optimization_registry.h"
-#include "tensorflow/core/framework/node_def_builder.h"
 #include "tensorflow/core/framework/tensor.h"
 
 // The updates of sharded tables as optimizers of TensorFlow write them: one op for each table. In
 // what a session is about to run, those of an exchange become one op, if all that it would do is to
 // sum and update, to the same bits:
 //
-//   gradients of all ranks -> ExchangeGatherGrad -> rows, sums -> [RealDiv] -> SparseApply*  ...
+//   gradients of all ranks -> ExchangeGatherGrad -> rows, sums -> [...] -> SparseApply*  ...
 //   gradients of all ranks -> ExchangeApply
 //
 // The graph of the script keeps its nodes. What waits for an update waits for the op.
@@ -32,7 +30,6 @@ using tensorflow::Edge;
 using tensorflow::Graph;
 using tensorflow::GraphOptimizationPassOptions;
 using tensorflow::Node;
-using tensorflow::NodeDef;
 using tensorflow::NodeDefBuilder;
 
 // Set on sums whose updates the session's options leave alone.
@@ -180,7 +177,7 @@ class ExchangedUpdates {
                            edge == nullptr ? 0 : edge->src_output());
       if (edge == nullptr) TF_RETURN_IF_ERROR(AddScalar(first.divisor.value, &divisor[0].first));
     }
-    NodeDefBuilder builder(NewName(first.node->name() + "/exchange"),
+    NodeDefBuilder builder(NewNodeName(graph_, first.node->name() + "/exchange"),
                            absl::StrCat(stock.has_handles ? kResource : "", "ExchangeApply"));
     std::vector<std::pair<Node*, int>> inputs;
     for (const auto& list : {tables, slots, hyperparameters}) AddInputs(list, &builder, &inputs);
@@ -192,7 +189,7 @@ class ExchangedUpdates {
     }
     AddInputs(divisor, &builder, &inputs);
     SetAttributes(&builder);
-    TF_RETURN_IF_ERROR(AddNode(&builder, apply));
+    TF_RETURN_IF_ERROR(AddNodeBeside(first.node, &builder, graph_, apply));
     for (size_t i = 0; i < inputs.size(); ++i) {
       graph_->AddEdge(inputs[i].first, inputs[i].second, *apply, static_cast<int>(i));
     }
@@ -240,30 +237,14 @@ class ExchangedUpdates {
   }
 
   Status AddScalar(float value, Node** added) {
+    const Node* const beside = updates_.front().node;
     tensorflow::Tensor tensor(tensorflow::DT_FLOAT, tensorflow::TensorShape({}));
     tensor.scalar<float>()() = value;
-    NodeDefBuilder builder(NewName(updates_.front().node->name() + "/number"), "Const");
+    NodeDefBuilder builder(NewNodeName(graph_, beside->name() + "/number"), "Const");
     builder.Attr("dtype", tensorflow::DT_FLOAT).Attr("value", tensor);
-    TF_RETURN_IF_ERROR(AddNode(&builder, added));
+    TF_RETURN_IF_ERROR(AddNodeBeside(beside, &builder, graph_, added));
     graph_->AddControlEdge(InputOf(sums_, 0)->src(), *added);  // as updates may be in a loop
     return Status();
-  }
-
-  // A session keeps one kernel for all nodes of a name that its graphs have, so that names must
-  // differ between graphs, too.
-  std::string NewName(const std::string& prefix) {
-    static std::atomic<int64_t> number{0};
-    return graph_->NewName(absl::StrCat(prefix, "_", number++));
-  }
-
-  Status AddNode(NodeDefBuilder* builder, Node** added) {
-    const Node* const beside = updates_.front().node;
-    NodeDef node;
-    TF_RETURN_IF_ERROR(builder->Device(beside->requested_device()).Finalize(&node));
-    Status status;
-    *added = graph_->AddNode(std::move(node), &status);
-    if (status.ok()) (*added)->set_assigned_device_name(beside->assigned_device_name());
-    return status;
   }
 
   // And what only they have read, such as the numbers of rows.

@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/tensorflow_compat.h"
 #include "tensorflow/core/framework/tensor.h"
-#include "tensorflow/core/framework/tensor.pb.h"
 
 namespace graph_opt {
 namespace {
@@ -33,10 +32,6 @@ void ReadStockOp(const std::string& drawn, StockUpdate* update) {
   }
 }
 
-bool IsOneOf(const Node* node, const std::set<std::string>& types) {
-  return types.count(node->type_string()) > 0;
-}
-
 // The edge before nodes of these types, which are noted.
 const Edge* Before(const Edge* edge, const std::set<std::string>& types,
                    std::vector<Node*>* between) {
@@ -45,6 +40,10 @@ const Edge* Before(const Edge* edge, const std::set<std::string>& types,
     edge = InputOf(edge->src(), 0);
   }
   return edge;
+}
+
+bool IsOutput(const Edge* edge, const char* type, int place) {
+  return edge != nullptr && edge->src()->type_string() == type && edge->src_output() == place;
 }
 
 std::string BitsOf(float value) {
@@ -85,20 +84,10 @@ const std::map<std::string, StockUpdate>& StockUpdates() {
   return *updates;
 }
 
-const Edge* InputOf(const Node* node, int place) {
-  const Edge* edge = nullptr;
-  return node->input_edge(place, &edge).ok() ? edge : nullptr;
-}
-
 bool ReadScalar(const Edge* edge, float* value) {
-  const tensorflow::TensorProto* proto = nullptr;
   tensorflow::Tensor tensor;
   if (edge != nullptr && edge->src()->type_string() == "Cast") edge = InputOf(edge->src(), 0);
-  if (edge == nullptr || edge->src()->type_string() != "Const" ||
-      !TryGetNodeAttr(edge->src()->attrs(), "value", &proto) || !tensor.FromProto(*proto) ||
-      tensor.dims() != 0) {
-    return false;
-  }
+  if (!ReadConstant(edge, &tensor) || tensor.dims() != 0) return false;
   if (tensor.dtype() == tensorflow::DT_INT32) {
     *value = static_cast<float>(tensor.scalar<tensorflow::int32>()());
   } else if (tensor.dtype() == tensorflow::DT_FLOAT) {
@@ -139,18 +128,42 @@ bool Divisor::IsNumberOfRanks(const Edge* divisor) {
 }
 
 bool RankUpdate::Read() {
-  const Edge* const rows = Before(Given("rows"), {"Identity", "Cast"}, &between);
-  const Edge* values = Before(Given("gradient"), {"Identity"}, &between);
-  if (rows == nullptr || values == nullptr) return false;
-  if (IsOneOf(values->src(), {"RealDiv", "Div", "Mul"})) {
-    between.push_back(values->src());
-    if (!divisor.Read(values->src(), &values)) return false;
-    values = Before(values, {"Identity"}, &between);
+  const Edge* rows = Before(Given("rows"), {"Identity", "Cast"}, &between);
+  const Edge* values = BeforeDivision(Given("gradient"));
+  if (IsOutput(rows, "Unique", 0)) {
+    Node* const unique = rows->src();
+    between.push_back(unique);
+    rows = Before(InputOf(unique, 0), {"Identity", "Cast"}, &between);
+    values = BeforeSum(values, unique);
+    if (divisor.key.empty()) values = BeforeDivision(values);
   }
+  if (rows == nullptr || values == nullptr) return false;
   sums = rows->src();
   place = rows->src_output();
-  return values != nullptr && values->src() == sums && sums->type_string() == kSums &&
+  return values->src() == sums && sums->type_string() == kSums &&
          values->src_output() == Attribute<int>(sums, "num_shards") + place;
+}
+
+const Edge* RankUpdate::BeforeDivision(const Edge* quotient) {
+  const Edge* values = Before(quotient, {"Identity"}, &between);
+  if (values == nullptr || !IsOneOf(values->src(), {"RealDiv", "Div", "Mul"})) return values;
+  between.push_back(values->src());
+  if (!divisor.Read(values->src(), &values)) return nullptr;
+  return Before(values, {"Identity"}, &between);
+}
+
+const Edge* RankUpdate::BeforeSum(const Edge* summed, const Node* unique) {
+  if (!IsOutput(summed, "UnsortedSegmentSum", 0)) return nullptr;
+  Node* const sum = summed->src();
+  between.push_back(sum);
+  const Edge* const numbers = Before(InputOf(sum, 1), {"Identity"}, &between);
+  const Edge* const shape = Before(InputOf(sum, 2), {"StridedSlice", "Identity", "Cast"}, &between);
+  if (!IsOutput(shape, "Shape", 0)) return nullptr;
+  between.push_back(shape->src());
+  const Edge* const found = Before(InputOf(shape->src(), 0), {"Identity"}, &between);
+  const bool is_by_row = IsOutput(numbers, "Unique", 1) && numbers->src() == unique &&
+                         IsOutput(found, "Unique", 0) && found->src() == unique;
+  return is_by_row ? InputOf(sum, 0) : nullptr;
 }
 
 std::string RankUpdate::Key() const {

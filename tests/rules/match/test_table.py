@@ -115,7 +115,7 @@ def test_rows_of_what_is_made_of_a_whole_table_are_refused(resource: bool, compu
     tf.gather(compute(table), ids(), name="rows")
     found = find_lookups(shaped_view())
     assert codes(found) == [("table_computed", "rows")]
-    assert "makes of all of table" in found.refusals[0].saw
+    assert "computed from all of table" in found.refusals[0].saw
 
 
 @pytest.mark.parametrize("missing", ["dtype", "shape"])

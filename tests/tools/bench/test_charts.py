@@ -129,8 +129,8 @@ def test_the_sentence_on_adam_has_the_gain_of_each_size() -> None:
     records = adam("dlrm", 20000, 30.0, 60.0) + adam("dlrm", 200000, 7.0, 80.5)
     records += adam("dlrm", 1000000, 1.0, 70.0) + adam("wide", 20000, 30.0, 60.0)
     assert page.sentence(Outcome(tuple(records)), machine) == (
-        "How many times as fast DLRM trains on 2 cores (A CPU): **2** with 20,000 rows in each "
-        "table, **12** with 200,000, **70** with 1,000,000."
+        "With Adam on 2 cores (A CPU), DLRM trains **2** times as fast with 20,000 rows in each "
+        "table, **12** times with 200,000, **70** times with 1,000,000."
     )
     with pytest.raises(ValueError, match="no figure of dlrm"):
         page.sentence(Outcome(()), machine)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Dict, Set
+from typing import Dict, Pattern, Set
 
 import pytest
 
@@ -25,7 +25,7 @@ GOALS = {
     "train on parameter servers on this machine": ("command-cluster", ""),
     "train on several ranks of Horovod": ("command-run", "Start ranks of Horovod"),
     "does my script still compute the same?": ("command-check", ""),
-    "why was this lookup left alone?": ("graph-page", ""),
+    "why was this lookup left alone?": ("passes", "Why was this one left alone?"),
     "how old are the rows that my steps use?": ("measure-staleness", ""),
     "it hangs, differs or is no faster": ("debug", ""),
     "a server was killed, what happened?": (
@@ -40,6 +40,8 @@ LOOKED_UP = {
     *("configs", "examples", "dockerfile", "json-schema", "licence"),  # files as they are
 }
 LINK = re.compile(r"\]\(([\w-]+)\.md[#)]")
+ARTICLE = re.compile(r'<article role="main".*?</article>', re.DOTALL)
+SHOWN_LINK = re.compile(r'href="([\w-]+)\.html[#"]')
 FIGURES = re.compile(r"<!-- \w+\.json.*?<!-- end -->", re.DOTALL)
 
 
@@ -50,14 +52,19 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Dict[str, str]:
     return {path.stem: path.read_text("utf-8") for path in Path(folder).glob("*.md")}
 
 
-def clicks_to(pages: Dict[str, str]) -> Dict[str, int]:
+def clicks_to(pages: Dict[str, str], link: Pattern[str] = LINK) -> Dict[str, int]:
     """How many links of texts, the sidebar left out, lead from the first page to each."""
     found: Dict[str, int] = {}
     reached: Set[str] = {"index"}
     while reached:
         found.update(dict.fromkeys(reached, max(found.values(), default=-1) + 1))
-        reached = {link for page in reached for link in LINK.findall(pages[page])} - set(found)
+        reached = {name for page in reached for name in link.findall(pages[page])} - set(found)
     return found
+
+
+def anchor(heading: str) -> str:
+    """The anchor of a heading, as on the page."""
+    return re.sub(r"[^\w-]", "", heading.lower().replace(" ", "-"))
 
 
 def part_of(page: str, heading: str) -> str:
@@ -73,6 +80,16 @@ def test_each_goal_is_three_clicks_away(pages: Dict[str, str]) -> None:
     assert {
         goal: clicks[page] for goal, (page, _) in GOALS.items() if clicks[page] > MOST_CLICKS
     } == {}
+
+
+@pytest.mark.slow
+def test_each_goal_is_three_clicks_away_on_the_built_site(site: Path) -> None:
+    articles = {path.stem: ARTICLE.findall(path.read_text("utf-8")) for path in site.glob("*.html")}
+    shown = {page: "".join(article) for page, article in articles.items()}
+    clicks = clicks_to(shown, SHOWN_LINK)
+    for goal, (page, heading) in GOALS.items():
+        assert clicks[page] <= MOST_CLICKS, goal
+        assert not heading or 'href="#{}"'.format(anchor(heading)) in shown[page], goal
 
 
 def test_each_goal_is_read_in_five_minutes(pages: Dict[str, str]) -> None:

@@ -46,6 +46,24 @@ def test_every_link_leads_to_a_page_or_file(pages: Path) -> None:
     assert [link for link in links if not (pages / link[1]).exists()] == []
 
 
+def test_every_anchor_is_that_of_a_heading(pages: Path) -> None:
+    anchors = {path.name: _anchors(path.read_text("utf-8")) for path in pages.glob("*.md")}
+    linked = {
+        (path.name, to or path.name, anchor)
+        for path in pages.glob("*.md")
+        if path.stem not in FOLDERS
+        for to, anchor in re.findall(r"\]\(([\w-]+\.md)?#([\w-]+)\)", path.read_text("utf-8"))
+    }
+    assert len(linked) > 150
+    assert [link for link in linked if link[2] not in anchors[link[1]]] == []
+
+
+def _anchors(page: str) -> Set[str]:
+    text = re.sub(r"^```.*?^```", "", page, flags=re.DOTALL | re.MULTILINE)
+    headings = re.findall(r"^#{1,4} (.+)$", text, flags=re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
 def test_examples_and_configs_are_shown_as_they_are(pages: Path) -> None:
     for name in ("examples/dlrm.py", "configs/async_embedding.pbtxt"):
         page = (pages / name.split("/")[0]).with_suffix(".md").read_text("utf-8")

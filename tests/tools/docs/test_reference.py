@@ -53,8 +53,18 @@ def test_code_in_docstrings_is_marked_as_sphinx_reads_it(line: str, written: str
     assert lines == [written]
 
 
+def test_blocks_in_docstrings_are_shown_as_they_are() -> None:
+    lines = ["  Of `a`:", "", "  ```", "  [put]  `b`", "  ```", "  And `c`."]
+    to_restructured_text(None, "", "", None, None, lines)
+    assert lines == ["  Of ``a``:", "", "  ::", "", "      [put]  `b`", "", "  And ``c``."]
+
+
 def test_defaults_that_are_bare_objects_are_left_out() -> None:
     signature = "(save: Any = <object object>, of: Any = <a.B object at 0x7f>, steps: int = 3)"
     shown, returns = without_addresses(None, "", "", None, None, signature, "int")
     assert shown == "(save: Any = ..., of: Any = ..., steps: int = 3)" and returns == "int"
+    signature = "(watch=<function <lambda>>, told=<function _told at 0x7f>)"
+    assert (
+        without_addresses(None, "", "", None, None, signature, None)[0] == "(watch=..., told=...)"
+    )
     assert without_addresses(None, "", "", None, None, None, None) == (None, None)

@@ -13,7 +13,7 @@ _DECIMALS = 4
 _WORDS = {STOCK: "TensorFlow alone", BOTH: "run ahead", EXACT: "run ahead, exact"}
 _MANY = 8  # Rows that have missed more updates than that are counted together.
 
-HEAD = head("rows | how | `capacity` | AUC | beside TensorFlow alone")
+HEAD = head("rows | how | `capacity` | AUC | difference from TensorFlow alone")
 MISSED_HEAD = head(
     "rows | `capacity` | missed none | missed more than {} | on average | relative L2".format(_MANY)
 )

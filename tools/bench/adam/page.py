@@ -29,15 +29,15 @@ def sentence(outcome: Outcome, machine: Dict[str, Any]) -> str:
         ValueError: it was not measured.
     """
     gains = [
-        "**{:.2g}** with {:,}".format(each.value, each.params["rows"])
+        "**{:.2g}** times with {:,}".format(each.value, each.params["rows"])
         for each in outcome.records
         if (each.figure, each.mode, each.workload) == ("ratio_to_stock", DEFERRED, "dlrm")
         and "delay_ms" not in each.params
     ]
     if not gains:
         raise ValueError("no figure of dlrm with its tables in the process")
-    gains[0] += " rows in each table"
-    said = "How many times as fast DLRM trains on {cores} cores ({cpu}): {gains}."
+    gains[0] = gains[0].replace("times", "times as fast") + " rows in each table"
+    said = "With Adam on {cores} cores ({cpu}), DLRM trains {gains}."
     return said.format(gains=", ".join(gains), **machine)
 
 

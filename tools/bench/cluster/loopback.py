@@ -119,7 +119,7 @@ class GuardedScaffold(tf.train.Scaffold):
     """A Scaffold that refuses to recover a session whose parameter server is dead.
 
     A MonitoredSession answers a lost connection by making a new session, which waits for the
-    parameter servers for ever. That is right where something restarts them; here nothing does.
+    parameter servers forever. That is right where something restarts them; here nothing does.
     """
 
     def __init__(self, cluster: Cluster, **scaffold_arguments: object) -> None:

@@ -100,10 +100,12 @@ def rank_graph(workload: Workload, learning: Learning, mode: str) -> RankGraph:
             # The gradients of sharded tables are summed over ranks, so the others are summed, too.
             trained = dense + layer.variables
             gradients = tf.gradients(loss / hvd.size(), trained)
-            summed = [
-                hvd.allreduce(each, op=hvd.Sum, name="dense_{}".format(place))
-                for place, each in enumerate(gradients[: len(dense)])
-            ]
+            summed = gradients[: len(dense)]
+            if hvd.size() > 1:  # as hvd.DistributedOptimizer does
+                summed = [
+                    hvd.allreduce(each, op=hvd.Sum, name="dense_{}".format(place))
+                    for place, each in enumerate(summed)
+                ]
             pairs = zip(summed + gradients[len(dense) :], trained)
             train_op = optimizer.apply_gradients(pairs, global_step)
         keys = tf.add_n(layer.keys) if layer.keys else tf.constant(0, tf.int64)

@@ -240,6 +240,5 @@ def _only_reads(view: GraphView, variable: str, use: Use) -> bool:
     if view.op(variable) != "VarHandleOp" and not takes_reference(node, use.slot):
         return True
     if node.op in SINGLE_CALLS:
-        functions = {each.signature.name: each for each in view.library.function}
-        return functions_only_read(node, functions)
+        return functions_only_read(node, view.functions)
     return is_use(node.op, KEEPS_ROWS)

@@ -103,7 +103,7 @@ def batches(
     Args:
       paths: files of one layout.
       batch_size: rows of a batch; the last one may have fewer.
-      epochs: how many times the rows are read; -1: for ever.
+      epochs: how many times the rows are read; -1: forever.
       selection: which lines are taken.
       shuffle_rows: rows that are shuffled among each other; 0 keeps the order.
       seed: of the shuffling.

@@ -81,7 +81,7 @@ def batches(
     Args:
       path: as returned by `generated_file`.
       batch_size: rows of a batch; the last one may have fewer.
-      epochs: how many times the file is read; -1: for ever.
+      epochs: how many times the file is read; -1: forever.
       options: shape of the rows and buckets.
       part: which of the batches.
 
