@@ -11,6 +11,7 @@ import pytest
 import graph_opt
 from graph_opt.compat import tf
 from graph_opt.dynamic.options import (
+    LRU,
     Bank,
     CounterAdmission,
     DynamicTableOptions,
@@ -57,7 +58,7 @@ KINDS: Dict[str, Kind] = {
         _constant(0.25),
     ),
     "lru": Kind(
-        DynamicTableOptions(Constant(0.5), eviction=LeastValuable("LRU"), capacity=10),
+        DynamicTableOptions(Constant(0.5), eviction=LeastValuable(LRU), capacity=10),
         _constant(0.5),
     ),
 }
@@ -156,8 +157,8 @@ def test_an_export_has_as_many_keys_after_requests(name: str, tmp_path: Path) ->
         with tf.Graph().as_default() as graph, open_session() as session:
             meta = tf.saved_model.loader.load(session, tags, str(tmp_path / folder))
             signature = meta.signature_def["serving_default"]
-            tables = [o for o in graph.get_operations() if o.type == "MutableHashTableV2"]
-            sizes = [tf.raw_ops.LookupTableSizeV2(table_handle=one.outputs[0]) for one in tables]
+            finds = [o for o in graph.get_operations() if o.type == "LookupTableFindV2"]
+            sizes = [tf.raw_ops.LookupTableSizeV2(table_handle=one.inputs[0]) for one in finds]
             before = session.run(sizes)
             feeds = {signature.inputs["keys"].name: keys, signature.inputs["bags"].name: BAGS}
             feeds[signature.inputs["ids"].name] = [1, 2]
