@@ -395,9 +395,6 @@ def _adam(options: Any) -> str:
     adam = str(options.adam)
     check_choice(_GROUP + ".adam", adam, ADAMS)
     if options.HasField("lazy_adam") and options.lazy_adam != (adam == LAZY_ADAM):
-        raise invalid(
-            "{0}.adam is '{1}', but {0}.lazy_adam is {2}: set only adam".format(
-                _GROUP, adam, str(options.lazy_adam).lower()
-            )
-        )
+        text = "{0}.adam is '{1}', but {0}.lazy_adam is {2}: set only adam"
+        raise invalid(text.format(_GROUP, adam, str(options.lazy_adam).lower()))
     return adam

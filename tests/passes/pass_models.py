@@ -390,17 +390,10 @@ def lookups_of_examples() -> None:
     tf.multiply(parsed["price"], tf.add_n(pooled), name="scores")
 
 
-# Graphs that serve.
-
-
 @changed_by("dense_categories", fused_models.config(), served=(frozenset(["scores"]),))
 def lookups_of_dense_strings() -> None:
     names = ["feature_{}".format(number) for number in range(2)]
-    columns = [
-        tf.feature_column.embedding_column(
-            tf.feature_column.categorical_column_with_hash_bucket(name, 10), 4
-        )
-        for name in names
-    ]
+    hashed = [tf.feature_column.categorical_column_with_hash_bucket(name, 10) for name in names]
+    columns = [tf.feature_column.embedding_column(one, 4) for one in hashed]
     features = {name: tf.placeholder(tf.string, [None, 2]) for name in names}
     tf.reduce_sum(tf.feature_column.input_layer(features, columns), 1, name="scores")
