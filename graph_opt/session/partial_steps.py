@@ -5,7 +5,8 @@
 
 Whether a step is one of them is told by what it would run: a placeholder that it does not feed, or
 an op that acts or draws (an iterator, `py_func`, `Assert`), which the step as built does not run.
-So does a step whose script feeds the result of a fused lookup.
+So does a step whose script feeds the result of a fused lookup, or anything else that fused ops do
+not read, such as the concatenation of results.
 
 It runs the copies of `stock_graph`. Rows of deferred tables are caught up for these, as for
 any node that a graph gets later. A step that trains such tables cannot run as built, and names the
@@ -23,11 +24,16 @@ from graph_opt.graph.operations import operations_behind
 from graph_opt.passes.name_map import NameMap
 from graph_opt.passes.stock_copy import CannotCopy
 from graph_opt.session.fetch_map import FetchMap, Resolved
-from graph_opt.session.optimization import is_training_step
+from graph_opt.session.optimization import is_training_step, moves_trained_variables
 from graph_opt.session.stage_reach import StageReach
 from graph_opt.session.stock_graph import StockFetches, stock_graph
 
 _TAKES_BATCH = "it takes a batch that is read ahead, from '{}'"
+_NOT_READ = (
+    "cannot feed '{}': fused lookups do the work of what reads it, and would not see the value. "
+    "The step cannot run as it was built: {}. Exclude these lookups from fusion with "
+    "group_embedding_options.lookups"
+)
 _MOST_NAMED = 4
 
 
@@ -84,7 +90,8 @@ class PartialSteps(FetchMap):
         if any(self._is_fused(tensor) for tensor in feeds):
             try:
                 return self._as_built(fetches, targets, feeds)
-            except CannotCopy:
+            except CannotCopy as error:
+                self._refuse_unread(feeds, error)
                 return super().resolved(fetches, targets, feeds)
         found = super().resolved(fetches, targets, feeds)
         beyond = self._beyond(found.reached, fetches, targets, feeds)
@@ -144,7 +151,7 @@ class PartialSteps(FetchMap):
         source, _ = self._reach.prefetch_source(found.reached)
         if source:
             raise CannotCopy(_TAKES_BATCH.format(source))
-        if self._must_train_here and is_training_step(found.reached):
+        if self._must_train_here and self._trains(found.reached):
             raise CannotCopy(self._must_train_here[0])
         return found
 
@@ -156,8 +163,19 @@ class PartialSteps(FetchMap):
                 return self._live.get_tensor_by_name(name)
         return tensor
 
+    def _trains(self, operations: Iterable[Any]) -> bool:
+        return is_training_step(operations) or moves_trained_variables(self._live, operations)
+
     def _is_fused(self, tensor: Any) -> bool:
-        return tensor.name in self._names.substitutes and not self.is_pulled(tensor.name)
+        """Whether other ops do the work of what makes or reads a tensor."""
+        replaced = tensor.name in self._names.substitutes or tensor.op.name in self._names.dead
+        return replaced and not self.is_pulled(tensor.name)
+
+    def _refuse_unread(self, feeds: Iterable[Any], error: CannotCopy) -> None:
+        for tensor in feeds:
+            if self._is_fused(tensor) and tensor.name not in self._names.substitutes:
+                text = _NOT_READ.format(tensor.name, error)
+                raise tf.errors.InvalidArgumentError(None, tensor.op, text)
 
 
 def _is_noticed(operation: Any) -> bool:

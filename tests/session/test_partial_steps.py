@@ -242,3 +242,47 @@ def test_an_error_of_a_step_that_runs_as_built_is_one_of_the_users_node() -> Non
         for each in (None, config("deferred"))
     )
     assert ours == stock != ""
+
+
+def joined(optimizer: Any, has_dense: bool) -> Any:
+    """Feeds, what is made of two lookups that are joined, and a training step."""
+    ids = [tf.placeholder(tf.int64, [None, 2], name) for name in "ab"]
+    pooled = [
+        tf.nn.safe_embedding_lookup_sparse(
+            tf.get_variable("table_{}".format(place), [ROWS, WIDTH], use_resource=True),
+            tf.sparse.from_dense(each),
+        )
+        for place, each in enumerate(ids)
+    ]
+    dense = tf.placeholder_with_default(tf.ones([2, 1]), [None, 1])
+    both = tf.concat([*pooled, dense] if has_dense else pooled, 1)
+    tower = tf.reduce_sum(tf.square(both), 1)
+    return {key: [[1, 2], [3, 0]] for key in ids}, both, tower, optimizer.minimize(tower)
+
+
+@pytest.mark.parametrize("has_dense", [False, True])
+def test_joined_results_of_lookups_can_be_fed(has_dense: bool) -> None:
+    """Beside all other feeds, which are no longer needed, and without them."""
+
+    def run(options: Any) -> List[Any]:
+        with tf.Graph().as_default(), graph_opt.Session(config=options) as session:
+            tf.set_random_seed(3)
+            feeds, both, tower, train = joined(tf.train.AdagradOptimizer(0.1), has_dense)
+            session.run(tf.global_variables_initializer())
+            session.run(train, feeds)
+            fed = {both: np.full([2, 2 * WIDTH + has_dense], 2.0)}
+            found = [session.run(tower, fed), session.run(tower, {**feeds, **fed})]
+            found.append(session.make_callable(tower, [*feeds, both])(*feeds.values(), fed[both]))
+            return [*found, *session.run([both, tower], feeds)]
+
+    for one, other in zip(run(config()), run(None)):
+        np.testing.assert_allclose(one, other, rtol=2e-6)
+
+
+def test_joined_results_that_a_step_would_not_see_are_refused() -> None:
+    feeds, both, _, train = joined(tf.train.AdamOptimizer(0.1), has_dense=False)
+    with graph_opt.Session(config=config("deferred")) as session:
+        session.run(tf.global_variables_initializer())
+        session.run(train, feeds)
+        with pytest.raises(tf.errors.InvalidArgumentError, match="would not see the value"):
+            session.run(train, {**feeds, both: np.ones([2, 2 * WIDTH])})

@@ -35,12 +35,14 @@ class Run(NamedTuple):
       feeds: Numbers of columns whose ids are fed.
       trains: Whether it also trains, for which all is fed.
       compiled: Whether it goes through `make_callable`.
+      feeds_joined: Whether it feeds, too, what all rows are joined to, if they are.
     """
 
     fetches: List[Tuple[str, int]]
     feeds: List[int]
     trains: bool
     compiled: bool
+    feeds_joined: bool = False
 
 
 COLUMN = st.builds(
@@ -56,6 +58,7 @@ RUN = st.builds(
     feeds=st.lists(st.integers(0, 3), max_size=4, unique=True),
     trains=st.booleans(),
     compiled=st.booleans(),
+    feeds_joined=st.booleans(),
 )
 
 
@@ -67,6 +70,7 @@ class Model(NamedTuple):
     towers: List[Any]
     gradients: List[Any]
     train: Any
+    joined: Any  # None: each tower reads its rows
 
 
 def _looked_up(column: Column, ids: Any) -> Any:
@@ -83,15 +87,17 @@ def _looked_up(column: Column, ids: Any) -> Any:
     return tf.nn.embedding_lookup_sparse(table, sparse, weights, combiner="sum")
 
 
-def _build(columns: Sequence[Column], optimizer: str) -> Model:
+def _build(columns: Sequence[Column], optimizer: str, is_joined: bool) -> Model:
     ids = [tf.placeholder(tf.int64, [None, 2], "ids_{}".format(n)) for n in range(len(columns))]
     with tf.variable_scope("tables", reuse=tf.AUTO_REUSE):
         rows = [_looked_up(*one) for one in zip(columns, ids)]
     weights = tf.get_variable("weights", initializer=np.eye(WIDTH, dtype=np.float32) + 0.1)
-    towers = [tf.tanh(tf.matmul(each, weights)) for each in rows]
+    joined = tf.concat(rows, 1) if is_joined else None
+    read = tf.split(joined, len(rows), 1) if is_joined else rows
+    towers = [tf.tanh(tf.matmul(each, weights)) for each in read]
     loss = tf.reduce_mean(tf.square(tf.add_n(towers) - 0.3))
     train = STOCK[optimizer]().minimize(loss)
-    return Model(ids, rows, towers, list(tf.gradients(loss, rows)), train)
+    return Model(ids, rows, towers, list(tf.gradients(loss, rows)), train, joined)
 
 
 def _fetched(model: Model, what: str, number: int) -> Any:
@@ -111,11 +117,11 @@ def _outcome(session: Any, fetches: List[Any], fed: Dict[Any, Any], compiled: bo
 
 
 def _outcomes(
-    columns: Sequence[Column], optimizer: str, runs: Sequence[Run], options: Any
+    columns: Sequence[Column], optimizer: str, runs: Sequence[Run], joined: bool, options: Any
 ) -> List[Any]:
     found = []
     with tf.Graph().as_default():
-        model = _build(columns, optimizer)
+        model = _build(columns, optimizer, joined)
         fetches = [[_fetched(model, *one) for one in run.fetches] for run in runs]
         with graph_opt.Session(config=options) as session:
             session.run(tf.global_variables_initializer())
@@ -126,7 +132,10 @@ def _outcomes(
                     model.ids[place]: np.random.RandomState(number + place).randint(1, ROWS, [3, 2])
                     for place in dict.fromkeys(each % len(everything) for each in chosen)
                 }
-                found.append(_outcome(session, wanted, fed, run.compiled))
+                beside = {}
+                if run.feeds_joined and joined:
+                    beside[model.joined] = np.full([3, WIDTH * len(columns)], 0.1 * number)
+                found.append(_outcome(session, wanted, {**fed, **beside}, run.compiled))
                 if run.trains:
                     session.run(model.train, fed)
             found.append(session.run(tf.trainable_variables()))
@@ -141,9 +150,11 @@ def _config(deferred: bool) -> Any:
     return made
 
 
-def _check(columns: List[Column], optimizer: str, runs: List[Run], deferred: bool) -> None:
-    ours = _outcomes(columns, optimizer, runs, _config(deferred))
-    stock = _outcomes(columns, optimizer, runs, None)
+def _check(
+    columns: List[Column], optimizer: str, runs: List[Run], deferred: bool, joined: bool
+) -> None:
+    ours = _outcomes(columns, optimizer, runs, joined, _config(deferred))
+    stock = _outcomes(columns, optimizer, runs, joined, None)
     for told, got, expected in zip([*runs, "variables"], ours, stock):
         if isinstance(expected, type):
             assert got is expected, told
@@ -158,21 +169,22 @@ ANY_RUNS = given(
     optimizer=st.sampled_from(["sgd", "adagrad", "adam"]),
     runs=st.lists(RUN, min_size=1, max_size=6),
     deferred=st.booleans(),
+    joined=st.booleans(),
 )
 
 
 @example_share(0.03)
 @ANY_RUNS
 def test_random_feeds(
-    columns: List[Column], optimizer: str, runs: List[Run], deferred: bool
+    columns: List[Column], optimizer: str, runs: List[Run], deferred: bool, joined: bool
 ) -> None:
-    _check(columns, optimizer, runs, deferred)
+    _check(columns, optimizer, runs, deferred, joined)
 
 
 @pytest.mark.slow
 @pytest.mark.fuzz("feeds")
 @ANY_RUNS
 def test_many_random_feeds(
-    columns: List[Column], optimizer: str, runs: List[Run], deferred: bool
+    columns: List[Column], optimizer: str, runs: List[Run], deferred: bool, joined: bool
 ) -> None:
-    _check(columns, optimizer, runs, deferred)
+    _check(columns, optimizer, runs, deferred, joined)
