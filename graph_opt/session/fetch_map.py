@@ -29,7 +29,7 @@ from graph_opt.graph.operations import operations_behind
 from graph_opt.passes.name_map import NameMap
 from graph_opt.passes.prefetch.batch_copies import NotOfBatch
 from graph_opt.passes.prefetch.fetch_guard import is_guard
-from graph_opt.rules.op_names import GATHERS, PASS_ON, ROW_READERS
+from graph_opt.rules.op_names import GATHERS
 from graph_opt.session.batch_values import BatchValues
 from graph_opt.session.features.listed import features_in
 
@@ -224,16 +224,6 @@ class FetchMap:
                 "variable itself, and would not see the value. Assign it to the variable, or open "
                 "the session without do_group_embedding and do_async_embedding".format(tensor.name),
             )
-        constant = self._constant_looked_up_elsewhere(tensor)
-        if constant:
-            raise tf.errors.InvalidArgumentError(
-                None,
-                tensor.op,
-                "cannot feed '{}': lookups that were fused read the constant itself, and would not "
-                "see the value. Feed '{}', or open the session without do_group_embedding".format(
-                    tensor.name, constant
-                ),
-            )
         is_ahead = tensor.name in self._taken or self._is_prefetched(tensor.name)
         if not is_ahead and not self.is_pulled(tensor.name):
             return
@@ -259,21 +249,6 @@ class FetchMap:
         return any(
             reader.type in GATHERS and reader.name in self._not_run for reader in tensor.consumers()
         )
-
-    def _constant_looked_up_elsewhere(self, tensor: Any) -> str:
-        """The table of a frozen graph that a tensor passes on to lookups which no longer run."""
-        source = tensor.op
-        if source.type not in PASS_ON:
-            return ""
-        while source.type in PASS_ON:
-            source = source.inputs[0].op
-        if source.type != "Const":
-            return ""
-        is_read = any(
-            reader.type in ROW_READERS | PASS_ON and reader.name in self._not_run
-            for reader in tensor.consumers()
-        )
-        return str(source.outputs[0].name) if is_read else ""
 
     def fed_value(self, tensor: Any, value: Any) -> Any:
         """What to feed in place of a value.

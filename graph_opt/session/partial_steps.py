@@ -115,6 +115,7 @@ class PartialSteps(FetchMap):
             is_as_built = True
         except CannotCopy as error:
             is_as_built = False
+            self._refuse_unread(feeds, error)
             reached = super().resolved(fetches, targets, feeds).reached
             self._refuse_missing(self._beyond(reached, fetches, targets, feeds), error)
         decided = {each.name: is_as_built for each in (*fetches, *targets)}
