@@ -6,7 +6,7 @@ A graph that was left unchanged is looked at again once it has grown.
 from __future__ import annotations
 
 import dataclasses
-from typing import AbstractSet, Any, Iterable, Iterator, Optional
+from typing import AbstractSet, Any, Collection, Iterable, Iterator, Optional
 
 from graph_opt.compat import tf
 from graph_opt.compat.buffer_owners import name_buffers_after_graph
@@ -120,7 +120,11 @@ def is_training_graph(graph: Any) -> bool:
         return False  # Many model functions create their optimizer for evaluation, too.
     if graph.get_collection(tf.GraphKeys.TRAIN_OP):
         return True
-    operations = graph.get_operations()
+    return train_by_any_op(graph, graph.get_operations())
+
+
+def train_by_any_op(graph: Any, operations: Collection[Any]) -> bool:
+    """Whether these update variables, by gradients or a trained one by its own value."""
     return is_training_step(operations) or moves_trained_variables(graph, operations)
 
 

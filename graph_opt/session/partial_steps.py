@@ -24,7 +24,7 @@ from graph_opt.graph.operations import operations_behind
 from graph_opt.passes.name_map import NameMap
 from graph_opt.passes.stock_copy import CannotCopy
 from graph_opt.session.fetch_map import FetchMap, Resolved
-from graph_opt.session.optimization import is_training_step, moves_trained_variables
+from graph_opt.session.optimization import train_by_any_op
 from graph_opt.session.stage_reach import StageReach
 from graph_opt.session.stock_graph import StockFetches, stock_graph
 
@@ -152,7 +152,7 @@ class PartialSteps(FetchMap):
         source, _ = self._reach.prefetch_source(found.reached)
         if source:
             raise CannotCopy(_TAKES_BATCH.format(source))
-        if self._must_train_here and self._trains(found.reached):
+        if self._must_train_here and train_by_any_op(self._live, found.reached):
             raise CannotCopy(self._must_train_here[0])
         return found
 
@@ -163,9 +163,6 @@ class PartialSteps(FetchMap):
             if name is not None:
                 return self._live.get_tensor_by_name(name)
         return tensor
-
-    def _trains(self, operations: Iterable[Any]) -> bool:
-        return is_training_step(operations) or moves_trained_variables(self._live, operations)
 
     def _is_fused(self, tensor: Any) -> bool:
         """Whether other ops do the work of what makes or reads a tensor."""

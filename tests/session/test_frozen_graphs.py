@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import re
-import threading
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple
 
@@ -19,7 +18,7 @@ from tests.quick_cases import slow_but
 from tests.serving.frozen_models import FROZEN, FrozenModel, dlrm, frozen, save_frozen, wide
 from tests.serving.models_to_serve import Model
 from tests.session.small_model import async_config, report_on
-from tests.session.test_fused_inference import fusing, loaded
+from tests.session.test_fused_inference import asked_by_threads, fusing, loaded
 
 ROWS, WIDTH, BATCH = 20, 3, 9
 
@@ -176,20 +175,8 @@ def test_a_bad_id_is_the_error_of_the_same_node(bad: int) -> None:
 def test_several_threads_call_one_session() -> None:
     model = frozen(wide)
     wanted = expected_of(model)
-    answers: List[Dict[str, np.ndarray]] = []
     with fused_session(model) as session:
-        threads = [
-            threading.Thread(
-                target=lambda: answers.extend(
-                    session.run(model.outputs, model.feeds()) for _ in range(5)
-                )
-            )
-            for _ in range(4)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        answers = asked_by_threads(lambda: session.run(model.outputs, model.feeds()))
     assert len(answers) == 20
     for answer in answers:
         assert_equal(answer, wanted)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
-from typing import Any, Callable, Dict, List
+from typing import Any, Callable, List
 
 import numpy as np
 import pytest
@@ -63,23 +63,28 @@ def test_a_predictor_of_an_installed_config(name: str, tmp_path: Path) -> None:
         np.testing.assert_array_equal(found[output], value)
 
 
+def asked_by_threads(ask: Callable[[], Any]) -> List[Any]:
+    """What four threads get that ask five times each, at the same time."""
+    answers: List[Any] = []
+    threads = [
+        threading.Thread(target=lambda: answers.extend(ask() for _ in range(5))) for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return answers
+
+
 def test_several_threads_call_one_session(tmp_path: Path) -> None:
     request = save(MODELS["resources"], tmp_path / "model")
     stock, expected = loaded(tf.Session, tmp_path / "model", request)
     ours, found = loaded(
         lambda graph: graph_opt.Session(graph=graph, config=fusing()), tmp_path / "model", request
     )
-    answers: List[Dict[str, np.ndarray]] = []
     with stock, ours:
         wanted = expected()
-        threads = [
-            threading.Thread(target=lambda: answers.extend(found() for _ in range(5)))
-            for _ in range(4)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        answers = asked_by_threads(found)
     assert len(answers) == 20
     for answer in answers:
         np.testing.assert_array_equal(answer["scores"], wanted["scores"])

@@ -11,9 +11,8 @@
 
 // Finds the updates of sharded tables that optimizers of TensorFlow write, in what a session runs:
 //
-//   ExchangeGatherGrad -> rows of each table -> [Unique] ------------------> SparseApply*(table,
-//   ...)
-//                      -> sums of each table -> [RealDiv] -> [UnsortedSegmentSum] -> the same
+//   ExchangeGatherGrad -> rows of each table -> [Unique] ----------------------> SparseApply*
+//                      -> sums of each table -> [RealDiv], [UnsortedSegmentSum] ->
 //
 // Optimizers sum what they get for the same row, which changes nothing where each row comes once
 // (but the sign of a zero).
