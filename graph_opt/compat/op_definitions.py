@@ -207,6 +207,11 @@ def is_value(number: int) -> bool:
     return number < _REF_OFFSET and number != tf.resource.as_datatype_enum
 
 
+def is_variant(number: int) -> bool:
+    """Whether tensors of a DataType number hold objects, such as the lists of a loop."""
+    return number == tf.variant.as_datatype_enum
+
+
 def value_dtype(number: int) -> int:
     """The DataType number of what a reference refers to; of any other type, the number itself."""
     return number % _REF_OFFSET

@@ -4,14 +4,15 @@
 
 Such a node depends on one batch, and on nothing that steps change; it may read hash tables that an
 initializer fills. A result that nothing reads, such as a metric of the labels, stays in main, where
-it can be fetched.
+it can be fetched. So does the empty list that a loop of main fills for its gradient: running it
+ahead gains nothing, and TensorFlow lets nobody change the inputs that a gradient adds to a loop.
 """
 
 from __future__ import annotations
 
 from typing import AbstractSet, Dict, Sequence, Tuple
 
-from graph_opt.compat.op_definitions import is_value
+from graph_opt.compat.op_definitions import is_value, is_variant
 from graph_opt.graph.view import GraphView
 from graph_opt.ops.stage_spec import TARGET_MARK
 from graph_opt.passes.io_stages import BatchFlow, sources_of
@@ -66,7 +67,10 @@ class ConstantPart:
             name
             for name, origin in self._source_of.items()
             if origin == source
-            and any(self._is_of_main(use.consumer, moved) for _, use in view.node_uses(name))
+            and any(
+                self._is_of_main(use.consumer, moved) and not is_variant(view.dtype(tensor) or 0)
+                for tensor, use in view.node_uses(name)
+            )
         ]
         needed = view.ancestors(ends)
         return tuple(name for name in self._source_of if name in needed)

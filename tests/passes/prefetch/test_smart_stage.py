@@ -286,3 +286,21 @@ def test_a_loop_that_reads_the_batch_stays_in_the_step_with_what_reads_it() -> N
     assert "smart_stage/TensorBufferTake" not in passed.view.ancestors(
         ["smart_stage/TensorBufferPut"]
     )
+
+
+def _losses_of_loop(config: Any) -> List[float]:
+    session_class = graph_opt.Session if config is not None else tf.Session
+    with tf.Graph().as_default(), control_flow_v2(True):
+        dataset = tf.data.Dataset.range(4 * BATCH).batch(BATCH, drop_remainder=False)
+        numbers = tf.cast(tf.data.make_one_shot_iterator(dataset).get_next(), tf.float32)
+        scale = tf.get_variable("scale", initializer=0.01)
+        waves = tf.map_fn(lambda number: tf.sin(number * scale), tf.log1p(numbers))
+        loss = tf.reduce_mean(waves)
+        train = tf.train.GradientDescentOptimizer(0.1).minimize(loss)
+        with session_class(config=config) as session:
+            session.run(tf.global_variables_initializer())
+            return [session.run([loss, train])[0] for _ in range(4)]
+
+
+def test_lists_that_a_loop_fills_for_its_gradient_stay_with_the_loop() -> None:
+    assert _losses_of_loop(_config()) == _losses_of_loop(None)
