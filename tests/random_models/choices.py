@@ -133,7 +133,10 @@ INPUT = st.builds(
     staged=st.booleans(),
     seed=st.integers(0, 99),
 )
-DENSE_OPS = ("log", "parse", "join", "draw", "check", "weigh", "scale", "choose")
+DENSE_OPS = (
+    *("log", "parse", "join", "draw", "check", "weigh", "scale"),
+    *("choose", "loop", "call"),
+)
 # TensorFlow orders sums and products by the names of nodes where there are three terms, as in two
 # draws in a row, or a constant and two factors, as where a weight is scaled.
 DENSE = st.lists(st.sampled_from(DENSE_OPS), max_size=3).filter(

@@ -264,6 +264,18 @@ def _sparse(choice: Lookup, inputs: Dict[str, Any]) -> Tuple[Any, Any]:
     return tf.SparseTensor(places, ids, shape), weights
 
 
+def _looped(dense: Any) -> Any:
+    """Each row in a turn of a loop, which has a gradient."""
+    by = tf.get_variable("looped", initializer=0.5)
+    return tf.map_fn(lambda row: tf.sin(row * by), dense)
+
+
+def _called(dense: Any) -> Any:
+    """The same for all rows, in a function."""
+    by = tf.get_variable("called", initializer=0.5, use_resource=True)
+    return tf.function(lambda rows: tf.sin(rows * by))(dense)
+
+
 # What scripts make of numbers before the layers; some of it depends on a variable.
 _DENSE: Dict[str, Callable[[Any], Any]] = {
     "log": tf.log1p,
@@ -274,6 +286,8 @@ _DENSE: Dict[str, Callable[[Any], Any]] = {
     "weigh": lambda dense: dense * tf.get_variable("factor", initializer=1.5),
     "scale": lambda dense: dense * tf.placeholder_with_default(1.0, [], name="by"),
     "choose": lambda dense: tf.cond(tf.reduce_sum(dense) > 4, lambda: dense, lambda: 0.5 * dense),
+    "loop": _looped,
+    "call": _called,
 }
 
 
