@@ -9,6 +9,7 @@ from graph_opt.cost.packed_sizes import packed_length
 from graph_opt.cost.row_counts import batch, different_ids, number_of_ids
 from graph_opt.graph.inlined_calls import RETURNED
 from graph_opt.graph.view import TensorRef
+from graph_opt.ops.stage_nodes import BUFFER_TAKE
 from graph_opt.rules.op_names import COUNTED_SEGMENT_REDUCTIONS, SEGMENT_REDUCTIONS, UNIQUES
 
 if TYPE_CHECKING:
@@ -310,7 +311,7 @@ RULES: Dict[str, Rule] = {
     **dict.fromkeys(["Placeholder", "PlaceholderV2", "QueueDequeue", "QueueDequeueV2"], source),
     **dict.fromkeys(["QueueDequeueUpTo", "QueueDequeueUpToV2", "Unstage"], source),
     "PlaceholderWithDefault": source,
-    "TensorBufferTake": _taken,
+    BUFFER_TAKE: _taken,
     "Where": _where,
     **dict.fromkeys(UNIQUES, _unique),
     **dict.fromkeys([*SEGMENT_REDUCTIONS, *COUNTED_SEGMENT_REDUCTIONS], _rows_of_batch),

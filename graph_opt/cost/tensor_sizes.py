@@ -19,6 +19,7 @@ from graph_opt.cost.stage_records import StageRecords
 from graph_opt.cost.unknown import SizeUnknown
 from graph_opt.graph.inlined_calls import RETURNED
 from graph_opt.graph.view import GraphView, TensorRef
+from graph_opt.ops.stage_nodes import BUFFER_TAKE
 
 _DEEPEST = 60
 _PASS_ON = frozenset(["Identity", "RefIdentity", "StopGradient", "PreventGradient", "Cast"])
@@ -83,7 +84,7 @@ class TensorSizes:
             source = self.view.input(tensor.node, tensor.index if op == RETURNED else 0)
             if source is not None:
                 return self._deeper(lambda: self.elements(source), tensor)
-        if op == "TensorBufferTake":
+        if op == BUFFER_TAKE:
             put = self.records.put_input(tensor)
             if put is not None:
                 return self._deeper(lambda: self.elements(put), tensor)
@@ -225,7 +226,7 @@ _VALUES: Dict[str, Callable[[Any, TensorRef, int], float]] = {
     "StridedSlice": _slice,
     "Pack": _packed,
     "GatherV2": _gathered,
-    "TensorBufferTake": _taken,
+    BUFFER_TAKE: _taken,
     "FloorDiv": _quotient,
     "Mul": _product,
 }

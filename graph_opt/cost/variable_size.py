@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Optional, Sequence, Tuple
+from typing import NamedTuple, Optional, Tuple
 
 from graph_opt.compat.op_definitions import dtype_size
+from graph_opt.graph.refusal import Refusal
+from graph_opt.graph.static_shapes import count_elements
 from graph_opt.graph.view import GraphView
-from graph_opt.rules.match.frozen_tables import CONSTANT
 from graph_opt.rules.match.table import describe
 
 
@@ -14,22 +15,22 @@ class VariableSize(NamedTuple):
     """Shape and element type of a variable.
 
     Attributes:
-      dimensions: Its shape; -1 where a dimension is not known.
+      shape: Its shape, with None for a size that is not known.
       element: Bytes of an element.
     """
 
-    dimensions: Tuple[int, ...]
+    shape: Tuple[Optional[int], ...]
     element: int
 
     @property
     def width(self) -> Optional[int]:
         """Elements of a row; None if not known."""
-        return _product(self.dimensions[1:])
+        return count_elements(self.shape[1:])
 
     @property
     def elements(self) -> Optional[int]:
         """Elements of the variable; None if not known."""
-        return _product(self.dimensions)
+        return count_elements(self.shape)
 
 
 def variable_size(view: GraphView, name: str) -> Optional[VariableSize]:
@@ -37,23 +38,11 @@ def variable_size(view: GraphView, name: str) -> Optional[VariableSize]:
 
     None if the graph gives neither its rank nor its element type.
     """
-    if view.op(name) == CONSTANT:
+    try:
         table = describe(view, name)
-        element, sizes = dtype_size(table.dtype), table.shape
-        if element is None or sizes is None:
-            return None
-        return VariableSize(tuple(-1 if size is None else size for size in sizes), element)
-    shape, dtype = view.attribute(name, "shape"), view.attribute(name, "dtype")
-    element = None if dtype is None else dtype_size(dtype.type)
-    if shape is None or shape.shape.unknown_rank or element is None:
+    except Refusal:
         return None
-    return VariableSize(tuple(dimension.size for dimension in shape.shape.dim), element)
-
-
-def _product(dimensions: Sequence[int]) -> Optional[int]:
-    found = 1
-    for dimension in dimensions:
-        if dimension < 0:
-            return None
-        found *= dimension
-    return found
+    element = dtype_size(table.dtype)
+    if table.shape is None or element is None:
+        return None
+    return VariableSize(table.shape, element)

@@ -13,20 +13,19 @@ import copy
 from typing import Any, Dict, List, NamedTuple, Set, Tuple
 
 from graph_opt.graph.undo import node_of_input, remove_nodes
-from graph_opt.ops.stage_nodes import BUFFER_PUT, BUFFER_TAKE, RESIZE, TURN, TURN_END
+from graph_opt.ops.stage_nodes import (
+    BUFFER_PUT,
+    BUFFER_TAKE,
+    CONTROLS,
+    PUT_STATUS,
+    RESIZE,
+    TURN,
+    TURN_END,
+)
 from graph_opt.ops.stage_spec import has_spec, spec_of, stand_in_attributes
 
 # The user's nodes wait for these if several threads of a stage draw from them in turn.
 _TURNS = (TURN, TURN_END)
-_CONTROL = (
-    *_TURNS,
-    "TensorBufferPutStatus",
-    "TensorBufferCancel",
-    "TensorBufferClose",
-    RESIZE,
-    "TensorBufferSize",
-    "TensorBufferMetrics",
-)
 _SHAPES = "_output_shapes"
 _Buffer = Tuple[bytes, bytes]
 
@@ -83,7 +82,7 @@ def _buffers_of(graph_def: Any) -> _Buffers:
             found.takes.setdefault(_buffer(node), []).append(node)
         elif node.op == BUFFER_PUT:
             found.puts.setdefault(_buffer(node), []).append(node)
-        elif node.op in _CONTROL:
+        elif node.op in CONTROLS:
             found.control.setdefault(_buffer(node), []).append(node)
     return found
 
@@ -118,7 +117,7 @@ def _fed_to_controls(graph_def: Any, gone: Set[str]) -> Set[str]:
     fed = {
         name
         for node in graph_def.node
-        if node.op in ("TensorBufferPutStatus", RESIZE) and node.name in gone
+        if node.op in (PUT_STATUS, RESIZE) and node.name in gone
         for name in inputs[node.name]
     }
     return fed | {name for reader in fed for name in inputs[reader]}

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any, List
 
 from graph_opt.compat import tf
+from graph_opt.compat.eager import is_eager
+from graph_opt.compat.exchange_sums import note_graph
 from graph_opt.ops.dynamic_table import once_run
 from graph_opt.ops.group_embedding import GroupAttributes, GroupIds
 from graph_opt.ops.group_gradients import (
@@ -50,6 +52,8 @@ def differentiate_gather(op: Any, *gradients: Any) -> List[Any]:
             served=op.get_attr("served"),
             by_key=op.get_attr("by_key"),
         )
+    if not is_eager(values[0]):
+        note_graph(values[0].op)
     slices = [indexed_slices(*one) for one in zip(indices, values, counts)]
     # By identity: eagerly, and in TensorFlow 1's functions, tensors are no keys.
     trained = places_of_variables([id(table) for table in tables], op.get_attr("served"))

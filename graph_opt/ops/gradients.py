@@ -14,7 +14,7 @@ from graph_opt.ops.group_gradients import differentiate
 from graph_opt.ops.late_training import no_gradient
 from graph_opt.ops.message_names import ALL_TO_ALL
 from graph_opt.ops.sent_messages import PREPARE, REQUESTS
-from graph_opt.ops.stage_nodes import BUFFER_PUT, BUFFER_TAKE, RESIZE
+from graph_opt.ops.stage_nodes import BUFFER_PUT, BUFFER_TAKE, CONTROLS
 
 _DIFFERENTIABLE = {
     "GroupEmbeddingLookup": differentiate,
@@ -29,11 +29,7 @@ _DIFFERENTIABLE = {
 _NOT_DIFFERENTIABLE = (
     BUFFER_PUT,
     BUFFER_TAKE,
-    "TensorBufferCancel",
-    "TensorBufferClose",
-    RESIZE,
-    "TensorBufferSize",
-    "TensorBufferMetrics",
+    *CONTROLS,
     "GroupEmbeddingGrad",
     "GroupEmbeddingWeightsGrad",
     "ResourceGroupEmbeddingWeightsGrad",

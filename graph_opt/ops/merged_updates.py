@@ -47,7 +47,7 @@ def noted_updates(sums: str) -> NotedUpdates:
     """What became of the updates that take the sums of a node, where a session last ran them.
 
     Args:
-      sums: Name of a node that sums the gradients that ranks send.
+      sums: What sums the gradients that ranks send: its `name_in_process`.
     """
     refusal = ctypes.c_char_p()
     tables = _functions().graph_opt_noted_updates(sums.encode("utf-8"), ctypes.byref(refusal))

@@ -15,6 +15,13 @@ TURN = "TensorBufferTurn"
 TURN_END = "TensorBufferTurnEnd"
 TURN_BEGUN = "TensorBufferTurnBegun"
 RESIZE = "TensorBufferResize"
+CANCEL = "TensorBufferCancel"  # also what resumes
+PUT_STATUS = "TensorBufferPutStatus"
+CLOSE = "TensorBufferClose"
+SIZE = "TensorBufferSize"
+METRICS = "TensorBufferMetrics"
+CONTROLS = (TURN, TURN_END, TURN_BEGUN, RESIZE, CANCEL, PUT_STATUS, CLOSE, SIZE, METRICS)
+"""What controls a buffer, beside what puts elements and takes them."""
 
 
 def place_name(spec: StageSpec) -> str:
@@ -76,12 +83,9 @@ def control_nodes(spec: StageSpec, device: str) -> List[Any]:
     no_place = _node(spec.name + "/no_place", "Const", device, _constant(np.int64(-1)))
     place = _node(place_name(spec), "PlaceholderWithDefault", device, _placeholder(tf.int64))
     place.input.append(no_place.name)
-    put_status = _control("TensorBufferPutStatus", "TensorBufferPutStatus", spec, device)
+    put_status = _control(PUT_STATUS, PUT_STATUS, spec, device)
     put_status.input.extend([place.name, code.name, message.name])
-    rest = [
-        _control(op, op, spec, device)
-        for op in ("TensorBufferClose", "TensorBufferSize", "TensorBufferMetrics")
-    ]
+    rest = [_control(op, op, spec, device) for op in (CLOSE, SIZE, METRICS)]
     return [
         code,
         message,
@@ -110,11 +114,11 @@ def _turns(spec: StageSpec, device: str, place: str, ops: Sequence[str]) -> List
 
 def _cancel_and_resume(spec: StageSpec, device: str, fed: StageSpec) -> List[Any]:
     """The same for a buffer and for a stage's other turns; `fed` is the stage."""
-    cancel = _control("TensorBufferCancel", "TensorBufferCancel", spec, device)
+    cancel = _control(CANCEL, CANCEL, spec, device)
     cancel.input.extend([fed.name + "/status_code", fed.name + "/status_message"])
     cancel.attr["is_cancelled"].b = True
     cancel.attr["num_status"].i = 1
-    resume = _control("TensorBufferResume", "TensorBufferCancel", spec, device)
+    resume = _control("TensorBufferResume", CANCEL, spec, device)
     resume.attr["is_cancelled"].b = False
     resume.attr["num_status"].i = 0
     resume.input.append(place_name(fed))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import List, NamedTuple, Optional, Sequence, Tuple
+from typing import List, NamedTuple, Optional, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.compat.op_definitions import dtype_size
+from graph_opt.graph.refusal import Refusal
+from graph_opt.graph.static_shapes import count_elements, static_shape
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.rules.match.frozen_tables import CONSTANT
 from graph_opt.rules.match.table import count_tables, describe, find_table
@@ -24,29 +26,29 @@ class LookedUpShard(NamedTuple):
       name: The variable's.
       source: `VARIABLE`; `FILE` if it is mapped; `GRAPH` if it is a constant of a frozen graph.
       dtype: Its DataType number.
-      dimensions: Its shape as it is stored; -1 where a size is not known.
+      shape: Its shape as it is stored, with None for a size that is not known.
     """
 
     name: str
     source: str
     dtype: int
-    dimensions: Tuple[int, ...]
+    shape: Tuple[Optional[int], ...]
 
     @property
     def rows(self) -> Optional[int]:
         """How many rows it has; None if not known."""
-        return _known(self.dimensions[:1])
+        return count_elements(self.shape[:1])
 
     @property
     def row_bytes(self) -> Optional[int]:
         """What a row takes, with its scale if it has one; None if not known."""
-        elements, size = _known(self.dimensions[1:]), dtype_size(self.dtype)
+        elements, size = count_elements(self.shape[1:]), dtype_size(self.dtype)
         return None if elements is None or size is None else elements * size
 
     @property
     def width(self) -> Optional[int]:
         """Elements of a row; None if not known."""
-        stored = _known(self.dimensions[1:])
+        stored = count_elements(self.shape[1:])
         has_scale = self.dtype == tf.int8.as_datatype_enum
         return stored - SCALE_BYTES if has_scale and stored is not None else stored
 
@@ -75,28 +77,15 @@ def _shard(view: GraphView, tensor: TensorRef) -> Optional[LookedUpShard]:
         name = attributes["table_names"].list.s[source.index].decode("utf-8", "replace")
         shape = attributes["table_shapes"].list.shape[source.index]
         dtype = attributes["table_dtypes"].list.type[source.index]
-        return LookedUpShard(name, FILE, dtype, _dimensions(shape))
+        return LookedUpShard(name, FILE, dtype, static_shape(shape) or ())
     read = find_table(view, tensor)
     if read is None:
         return None
-    if view.op(read.variable) == CONSTANT:
+    try:
         table = describe(view, read.variable)
-        dimensions = tuple(-1 if size is None else size for size in table.shape or ())
-        return LookedUpShard(table.name, GRAPH, table.dtype, dimensions)
-    shape, dtype = (view.attribute(read.variable, key) for key in ("shape", "dtype"))
-    if shape is None or dtype is None or shape.shape.unknown_rank:
+    except Refusal:
         return None
-    return LookedUpShard(read.variable, VARIABLE, dtype.type, _dimensions(shape.shape))
-
-
-def _dimensions(shape: tf.TensorShape) -> Tuple[int, ...]:
-    return tuple(dimension.size for dimension in shape.dim)
-
-
-def _known(dimensions: Sequence[int]) -> Optional[int]:
-    product = 1
-    for size in dimensions:
-        if size < 0:
-            return None
-        product *= size
-    return product
+    if table.shape is None:
+        return None
+    kind = GRAPH if table.op == CONSTANT else VARIABLE
+    return LookedUpShard(table.name, kind, table.dtype, table.shape)

@@ -10,6 +10,11 @@ from typing import Any, Dict, Iterable, List, MutableMapping, NoReturn, Optional
 from graph_opt.compat import tf
 from graph_opt.ops.stage_nodes import (
     BUFFER_PUT,
+    CANCEL,
+    CLOSE,
+    CONTROLS,
+    METRICS,
+    PUT_STATUS,
     RESIZE,
     TURN,
     TURN_BEGUN,
@@ -26,18 +31,7 @@ from graph_opt.ops.stage_spec import (
     turns_of,
 )
 
-_CONTROL_OPS = (
-    TURN,
-    TURN_END,
-    TURN_BEGUN,
-    RESIZE,
-    "TensorBufferCancel",
-    "TensorBufferPutStatus",
-    "TensorBufferClose",
-    "TensorBufferSize",
-    "TensorBufferMetrics",
-)
-_NEEDED_OPS = ("TensorBufferPutStatus", "TensorBufferClose", "TensorBufferMetrics")
+_NEEDED_OPS = (PUT_STATUS, CLOSE, METRICS)
 _Buffer = Tuple[str, str]
 
 
@@ -228,14 +222,14 @@ def _search(graph: Any) -> _Found:
             found.puts.setdefault(name, []).append(operation)
         elif kind == BUFFER_PUT:
             found.unstaged.setdefault(_buffer(operation), []).append(operation)
-        elif kind in _CONTROL_OPS and not operation.control_inputs:
+        elif kind in CONTROLS and not operation.control_inputs:
             controls = found.controls.setdefault(_buffer(operation), {})
             controls[_role(operation)] = operation
     return found
 
 
 def _role(operation: Any) -> str:
-    if operation.type != "TensorBufferCancel":
+    if operation.type != CANCEL:
         return str(operation.type)
     if not operation.get_attr("is_cancelled"):
         return "resume"
@@ -250,7 +244,7 @@ def _stage(puts: List[Any], found: _Found) -> Stage:
     for role in (*needed, RESIZE) if CAPACITY in specs[0].tuned else needed:
         if role not in controls:
             _refuse("stage '{}' has no {} node for its buffer".format(specs[0].name, role))
-    put_status = controls["TensorBufferPutStatus"]
+    put_status = controls[PUT_STATUS]
     resize = controls.get(RESIZE)
     upstream = {name for spec in specs for name in spec.upstream}
     return Stage(
@@ -258,9 +252,9 @@ def _stage(puts: List[Any], found: _Found) -> Stage:
         puts=tuple(Put(put.name, spec.threads_num, spec.ordered) for put, spec in zip(puts, specs)),
         cancel=controls["cancel"].name,
         resume=controls["resume"].name,
-        close=controls["TensorBufferClose"].name,
+        close=controls[CLOSE].name,
         put_status=put_status.name,
-        metrics=controls["TensorBufferMetrics"].outputs[0].name,
+        metrics=controls[METRICS].outputs[0].name,
         place=put_status.inputs[0].name,
         status_code=put_status.inputs[1].name,
         status_message=put_status.inputs[2].name,
@@ -290,7 +284,7 @@ def _pipeline(put: Any, spec: StageSpec, found: _Found) -> Optional[Pipeline]:
         push=pushes[0].name,
         cancel=cancel.name,
         resume=resume.name,
-        metrics=controls["TensorBufferMetrics"].outputs[0].name,
+        metrics=controls[METRICS].outputs[0].name,
         status_code=cancel.inputs[0].name,
         status_message=cancel.inputs[1].name,
         place=resume.inputs[0].name,

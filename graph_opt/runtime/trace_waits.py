@@ -7,9 +7,10 @@ from typing import Any, Callable, Optional, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.compat.callables import raw_session, trace_level
+from graph_opt.ops.stage_nodes import BUFFER_PUT, BUFFER_TAKE
 from graph_opt.runtime.trace import StepTrace, Wait, trace_of
 
-_WAITING_OPS = ("TensorBufferPut", "TensorBufferTake")
+_WAITING_OPS = (BUFFER_PUT, BUFFER_TAKE)
 
 
 def run_traced(step: Callable[..., Any]) -> Tuple[Wait, ...]:

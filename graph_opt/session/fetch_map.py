@@ -96,7 +96,7 @@ class FetchMap:
             the step leaves its updates to a stage that does more than was asked for.
         """
         for tensor in feeds:
-            self.check_feed(tensor)
+            self._check_feed(tensor)
         fetched = self._computed([self._in_main(each) for each in fetches], self._exists_ahead)
         run = [each for target in targets for each in self._run_instead(target)]
         for feature in self.features:
@@ -193,29 +193,18 @@ class FetchMap:
             raise self._refusal("run", operation.name, operation, _NOT_ITS_OWN)
         return operation
 
-    def check_feed(self, tensor: Any) -> None:
+    def _check_feed(self, tensor: Any) -> None:
         """Refuses a feed that the prefetch threads or the readers of a tensor would never see.
 
         Raises:
-          tf.errors.InvalidArgumentError: The tensor belongs to prefetch, is the result of a fused
-            lookup, or is a variable whose update is deferred or whose rows are looked up without
-            what is fed.
+          tf.errors.InvalidArgumentError: The tensor belongs to prefetch, or is a variable whose
+            update is deferred or whose rows are looked up without what is fed.
         """
         for feature in self.features:
             refusal = feature.refusal_of_feed(tensor.name)
             if refusal:
                 text = "cannot feed '{}': {}".format(tensor.name, refusal)
                 raise tf.errors.InvalidArgumentError(None, tensor.op, text)
-        if tensor.name in self._substitutes and not self.is_pulled(tensor.name):
-            raise tf.errors.InvalidArgumentError(
-                None,
-                tensor.op,
-                "cannot feed '{}': it is the result of a lookup that was fused with others, and "
-                "the model reads '{}' in its place. Feed that tensor, or exclude the lookup from "
-                "fusion with group_embedding_options.lookups".format(
-                    tensor.name, self._substitutes[tensor.name]
-                ),
-            )
         if self._is_table_looked_up_elsewhere(tensor):
             raise tf.errors.InvalidArgumentError(
                 None,

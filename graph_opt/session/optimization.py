@@ -26,7 +26,7 @@ from graph_opt.rules.op_names import is_collective
 from graph_opt.runtime.stages import stages_of
 from graph_opt.session.graph_records import is_settled, was_rewritten_differently, was_stopped
 from graph_opt.session.live import OptimizationRequest, optimize_live_graph
-from graph_opt.sharding.merged_updates import keep_updates_apart
+from graph_opt.sharding.merged_updates import keep_updates_apart, note_updates_of
 
 _NOT_PREFETCHED = (
     "the graph trains nothing, so its lookups do not run ahead (graph_opt.optimize_graph asks for "
@@ -98,6 +98,7 @@ def optimize_training_graph(
 
 def _tell_nodes_apart(graph: Any) -> None:
     name_buffers_after_graph(graph)
+    note_updates_of(graph)
     # If ranks kept different ones of two equal messages, each would wait for the other's forever.
     keep_apart(operation for operation in graph.get_operations() if is_collective(operation.type))
 

@@ -29,6 +29,11 @@ from graph_opt.session.stage_reach import StageReach
 from graph_opt.session.stock_graph import StockFetches, stock_graph
 
 _TAKES_BATCH = "it takes a batch that is read ahead, from '{}'"
+_REPLACED = (
+    "cannot feed '{}': it is the result of a lookup that was fused with others, and the model "
+    "reads '{}' in its place. Feed that tensor, or exclude the lookup from fusion with "
+    "group_embedding_options.lookups"
+)
 _NOT_READ = (
     "cannot feed '{}': fused lookups do the work of what reads it, and would not see the value. "
     "The step cannot run as it was built: {}. Exclude these lookups from fusion with "
@@ -91,8 +96,7 @@ class PartialSteps(FetchMap):
             try:
                 return self._as_built(fetches, targets, feeds)
             except CannotCopy as error:
-                self._refuse_unread(feeds, error)
-                return super().resolved(fetches, targets, feeds)
+                self._refuse_fused(feeds, error)
         found = super().resolved(fetches, targets, feeds)
         beyond = self._beyond(found.reached, fetches, targets, feeds)
         if not beyond:
@@ -115,7 +119,7 @@ class PartialSteps(FetchMap):
             is_as_built = True
         except CannotCopy as error:
             is_as_built = False
-            self._refuse_unread(feeds, error)
+            self._refuse_fused(feeds, error)
             reached = super().resolved(fetches, targets, feeds).reached
             self._refuse_missing(self._beyond(reached, fetches, targets, feeds), error)
         decided = {each.name: is_as_built for each in (*fetches, *targets)}
@@ -169,11 +173,14 @@ class PartialSteps(FetchMap):
         replaced = tensor.name in self._names.substitutes or tensor.op.name in self._names.dead
         return replaced and not self.is_pulled(tensor.name)
 
-    def _refuse_unread(self, feeds: Iterable[Any], error: CannotCopy) -> None:
+    def _refuse_fused(self, feeds: Iterable[Any], error: CannotCopy) -> None:
         for tensor in feeds:
-            if self._is_fused(tensor) and tensor.name not in self._names.substitutes:
+            if self._is_fused(tensor):
                 text = _NOT_READ.format(tensor.name, error)
-                raise tf.errors.InvalidArgumentError(None, tensor.op, text)
+                if tensor.name in self._names.substitutes:
+                    instead = self._names.substitutes[tensor.name]
+                    text = _REPLACED.format(tensor.name, instead)
+                raise tf.errors.InvalidArgumentError(None, tensor.op, text) from None
 
 
 def _is_noticed(operation: Any) -> bool:

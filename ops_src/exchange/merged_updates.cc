@@ -35,10 +35,10 @@ Merging MergingOf(const std::string& stock_op) {
   return found->second ? Merging::kAllowed : Merging::kRefused;
 }
 
-void NoteUpdates(const std::string& gradients, int32_t num_tables, const std::string& refusal) {
+void NoteUpdates(const std::string& sums, int32_t num_tables, const std::string& refusal) {
   State& state = TheState();
   std::lock_guard<std::mutex> lock(state.mutex);
-  Noted& noted = state.noted[gradients];
+  Noted& noted = state.noted[sums];
   noted.num_tables = num_tables;
   noted.refusal = refusal;
 }
@@ -53,12 +53,12 @@ GRAPH_OPT_EXPORT void graph_opt_merge_updates(const char* stock_op, int32_t allo
   state.allowed[stock_op] = allowed != 0;
 }
 
-GRAPH_OPT_EXPORT int32_t graph_opt_noted_updates(const char* gradients, const char** refusal) {
+GRAPH_OPT_EXPORT int32_t graph_opt_noted_updates(const char* sums, const char** refusal) {
   thread_local std::string text;
   graph_opt::State& state = graph_opt::TheState();
   std::lock_guard<std::mutex> lock(state.mutex);
   *refusal = nullptr;
-  const auto found = state.noted.find(gradients);
+  const auto found = state.noted.find(sums);
   if (found == state.noted.end()) return 0;
   text = found->second.refusal;
   if (!text.empty()) *refusal = text.c_str();

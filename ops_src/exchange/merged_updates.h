@@ -12,8 +12,9 @@ enum class Merging { kUnknown, kAllowed, kRefused };
 Merging MergingOf(const std::string& stock_op);
 
 // Notes what became of the updates of an exchange's tables in the latest session that runs them.
-// `gradients` is the node that sums what ranks send; `refusal` is empty if one op updates all.
-void NoteUpdates(const std::string& gradients, int32_t num_tables, const std::string& refusal);
+// `sums` is the node that sums what ranks send, by its graph's number and its name: "2/gradients";
+// `refusal` is empty if one op updates all.
+void NoteUpdates(const std::string& sums, int32_t num_tables, const std::string& refusal);
 
 }  // namespace graph_opt
 
@@ -22,7 +23,7 @@ void NoteUpdates(const std::string& gradients, int32_t num_tables, const std::st
 // call; null if they are.
 extern "C" {
 void graph_opt_merge_updates(const char* stock_op, int32_t allowed);
-int32_t graph_opt_noted_updates(const char* gradients, const char** refusal);
+int32_t graph_opt_noted_updates(const char* sums, const char** refusal);
 }
 
 #endif  // GRAPH_OPT_EXCHANGE_MERGED_UPDATES_H_

@@ -66,11 +66,13 @@ class Trained(NamedTuple):
       ops: Of the nodes that the last step has run, how many there were of each.
       values: The tables and slots, as bytes.
       told: What the report says.
+      graph: What was trained.
     """
 
     ops: Counter[str]
     values: List[bytes]
     told: Sequence[str]
+    graph: Any
 
 
 def trained(
@@ -109,6 +111,7 @@ def _of_rank(transport: Transport, training: Training, open_session: Callable[[]
             collections.Counter(node.op for node in nodes),
             found,
             () if report is None else report.changes,
+            graph,
         )
 
 
@@ -163,6 +166,19 @@ def test_one_op_gives_the_bits_of_the_scripts_updates(
         assert one.ops == several.ops
         (told,) = one.told
         assert "TensorFlow rounds {} in another way".format(stock_op[len(RESOURCE) :]) in told
+
+
+def test_each_graph_of_a_process_has_a_report_of_its_own_updates() -> None:
+    one, several = trained(applied("momentum")), trained(clipped)
+    sums = [
+        [op.name for op in each.graph.get_operations() if op.type == "ExchangeGatherGrad"]
+        for each in (one, several)
+    ]
+    assert sums[0] == sums[1]
+    assert one.told != several.told
+    for each in (one, several):
+        report = graph_opt.report(each.graph)
+        assert report is not None and report.changes == each.told
 
 
 def test_nothing_is_left_of_what_updates_alone_needed() -> None:

@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 from tools.docs import message_stubs, tables
-from tools.docs.code_breaks import add_code_breaks
+from tools.docs.code_breaks import with_code_breaks
+from tools.docs.layout_marks import with_layout_marks
 from tools.docs.links import dead_links
 from tools.docs.pages import REPOSITORY, write_pages
 
@@ -35,7 +36,9 @@ def build(pages: Path, site: Path) -> None:
     shutil.rmtree(str(site), ignore_errors=True)
     settings = str(Path(__file__).parent)
     _run("sphinx", "-q", "-W", "--keep-going", "-c", settings, str(pages), str(site))
-    add_code_breaks(site)
+    for path in site.rglob("*.html"):
+        text = path.read_text("utf-8")
+        path.write_text(with_layout_marks(with_code_breaks(text)), "utf-8")
     shutil.copytree(str(pages / "benchmarks"), str(site / "benchmarks"))
     dead = dead_links(site)
     if dead:

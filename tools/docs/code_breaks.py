@@ -5,30 +5,40 @@ Options wrap nowhere else: a browser would break `--ps` behind its hyphens.
 
 from __future__ import annotations
 
+import html
 import re
-from pathlib import Path
 from typing import Any
 
+_NAME = re.compile(
+    r'<code class="([^"]*\bliteral\b[^"]*)">((?:<span class="pre">[^<]*</span>\s*)+)</code>'
+)
 _CODE = re.compile(r'<span class="pre">([^<]+)</span>')
+_STRONG = re.compile(r"(?<=<strong>)[\w.]+(?=</strong>)")  # a parameter, or an error
+_PARENTHESIS = re.compile(r'<span class="sig-paren">\(</span>')
 _END_OF_PART = re.compile(r"(?<=\w)([_./=(]+)(?=\w)")
-_LONG_NAME = re.compile(r"\b(?:[A-Z][a-z0-9]+){2,}[A-Z]?\b")
+_LONG_NAME = re.compile(r"\b(?:[A-Z]+[a-z0-9]+){2,}[A-Z]?\b")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z][a-z])")
 _LONGEST = 20  # letters of a name in one line
-
-
-def add_code_breaks(folder: Path) -> None:
-    """Marks in all pages of a site where a line may break within code; copied text stays the same.
-
-    Args:
-      folder: Of the pages, which are changed.
-    """
-    for path in folder.rglob("*.html"):
-        path.write_text(with_code_breaks(path.read_text("utf-8")), "utf-8")
+_SHORT = 21  # letters that wrap on a phone alone
 
 
 def with_code_breaks(page: str) -> str:
-    """The HTML of a page with these marks."""
-    return _CODE.sub(_broken, page)
+    """The HTML of a page that marks where a line may break within code, and which code is `short`.
+
+    Copied text stays the same.
+    """
+    page = _STRONG.sub(_parts, _PARENTHESIS.sub(r"\g<0><wbr>", page))
+    return _CODE.sub(_broken, _NAME.sub(_named, page))
+
+
+def _parts(found: Any) -> str:
+    return _END_OF_PART.sub(r"\1<wbr>", found.group())
+
+
+def _named(found: Any) -> str:
+    classes, parts = found.groups()
+    letters = len(html.unescape(re.sub(r"<[^>]+>", "", parts)))
+    return found.group() if letters > _SHORT else found.group().replace(classes, classes + " short")
 
 
 def _broken(found: Any) -> str:

@@ -177,7 +177,7 @@ class _Stage:
             self._put("second/TensorBufferPut", attributes, self._reads.second(first), [put.name])
         again = self._reads.behind_updates(self._missed)
         updates = [self._name(update) for update in self._pushed.updates]
-        last = self._put("TensorBufferPut", put_attributes(self._weights), again, updates)
+        last = self._put(stage_nodes.BUFFER_PUT, put_attributes(self._weights), again, updates)
         turn_end.node.input.append("^" + last.name)
         return first
 

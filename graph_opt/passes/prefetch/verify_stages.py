@@ -5,13 +5,13 @@ from __future__ import annotations
 from graph_opt.compat.op_definitions import is_value
 from graph_opt.graph.verify import GraphError, around, verify
 from graph_opt.graph.view import GraphView
-from graph_opt.ops.stage_nodes import TURN, TURN_BEGUN, TURN_END
+from graph_opt.ops.stage_nodes import CANCEL, PUT_STATUS, TURN, TURN_BEGUN, TURN_END
 from graph_opt.ops.stage_spec import KIND_PREFETCH
 from graph_opt.passes.applied_once import refuse_again
 from graph_opt.passes.io_stages import BUFFER_TAKE, stage_puts
 
 # Like the put, they are fed the place of a step.
-_CONTROL_OPS = ("TensorBufferPutStatus", "TensorBufferCancel", TURN, TURN_END, TURN_BEGUN)
+_CONTROL_OPS = (PUT_STATUS, CANCEL, TURN, TURN_END, TURN_BEGUN)
 
 
 def refuse_rewritten(view: GraphView) -> None:

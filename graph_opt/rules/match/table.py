@@ -14,10 +14,11 @@ Passes must not touch a read through control flow, which may not run at all, or 
 
 from __future__ import annotations
 
-from typing import AbstractSet, Any, List, NamedTuple, Optional
+from typing import AbstractSet, List, NamedTuple, Optional
 
 from graph_opt.graph.refusal import Refusal
-from graph_opt.graph.view import GraphView, Shape, TensorRef
+from graph_opt.graph.static_shapes import static_shape
+from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.rules.lookup import Table
 from graph_opt.rules.match.frozen_tables import CONSTANT, constant_tensor, is_frozen_table
 from graph_opt.rules.op_names import (
@@ -167,7 +168,7 @@ def describe(view: GraphView, variable: str) -> Table:
         name=variable,
         op=op,
         dtype=dtype.type,
-        shape=_static_shape(shape.shape),
+        shape=static_shape(shape.shape),
         device=view.device(variable),
         is_resource=op == "VarHandleOp",
         is_dynamic=op == "VarHandleOp" and is_dynamic(view, variable),
@@ -181,7 +182,7 @@ def _describe_constant(view: GraphView, name: str) -> Table:
         name=name,
         op=CONSTANT,
         dtype=tensor.dtype,
-        shape=_static_shape(tensor.tensor_shape),
+        shape=static_shape(tensor.tensor_shape),
         device=view.device(name),
         is_resource=False,
     )
@@ -198,13 +199,6 @@ def is_dynamic(view: GraphView, variable: str) -> bool:
             if op in CONTROL_FLOW and len(handles) < _LONGEST_READ:
                 handles += [tensor for tensor, _ in view.node_uses(use.consumer)]
     return False
-
-
-def _static_shape(proto: Any) -> Shape:
-    if proto.unknown_rank:
-        return None
-    sizes = (dimension.size for dimension in proto.dim)
-    return tuple(None if size < 0 else int(size) for size in sizes)
 
 
 def _refuse_concatenated(view: GraphView, reader: str, tensor: TensorRef) -> None:

@@ -34,6 +34,8 @@ using tensorflow::NodeDefBuilder;
 
 // Set on sums whose updates the session's options leave alone.
 const char kKeptApart[] = "_graph_opt_updates_kept_apart";
+// The number of the graph that sums are of.
+const char kGraph[] = "_graph_opt_graph";
 // By other values of these, formulas have other operations. Bits were compared for the usual power,
 // and for an epsilon that is not 0.
 const char kPower[] = "learning_rate_power";
@@ -295,7 +297,8 @@ Status MergeUpdates(Graph* graph) {
   }
   for (auto& each : found) {
     if (Attribute<bool>(each.first, kKeptApart)) continue;
-    const std::string name = each.first->name();
+    const std::string name =
+        absl::StrCat(Attribute<std::string>(each.first, kGraph), "/", each.first->name());
     const int32_t num_tables = static_cast<int32_t>(each.second.size());
     ExchangedUpdates updates(graph, each.first, std::move(each.second));
     if (updates.AreOurs()) continue;

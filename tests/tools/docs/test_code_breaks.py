@@ -16,6 +16,7 @@ def test_names_break_after_their_parts() -> None:
         ("RunOptions(pool_id=)", "RunOptions(<wbr>pool_<wbr>id=)"),
         ("MonitoredSession", "MonitoredSession"),
         ("MonitoredTrainingSession", "Monitored<wbr>Training<wbr>Session"),
+        ("SparseApplyCenteredRMSProp", "Sparse<wbr>Apply<wbr>CenteredRMSProp"),
     ):
         assert with_code_breaks(page.format(name)) == page.format(broken)
 
@@ -23,3 +24,20 @@ def test_names_break_after_their_parts() -> None:
 def test_options_do_not_break_behind_their_hyphens() -> None:
     page = '<span class="pre">--set</span> <span class="pre">a-b</span>'
     assert with_code_breaks(page) == page.replace('"pre">--', '"pre option">--')
+
+
+def test_short_names_are_marked() -> None:
+    code = '<code class="{}"><span class="pre">{}</span> <span class="pre">check</span></code>'
+    for first, classes in (("graph-opt", "literal short"), ("x" * 16, "literal")):
+        page = code.format("literal", first)
+        assert with_code_breaks(page) == code.format(classes, first)
+
+
+def test_signatures_break_as_names_do() -> None:
+    for part, broken in (
+        ("<strong>tf.errors.OpError</strong>", "<strong>tf.<wbr>errors.<wbr>OpError</strong>"),
+        ("<strong>bold words</strong>", "<strong>bold words</strong>"),
+        ('<span class="sig-paren">(</span>', '<span class="sig-paren">(</span><wbr>'),
+        ('<span class="sig-paren">)</span>', '<span class="sig-paren">)</span>'),
+    ):
+        assert with_code_breaks(part) == broken
