@@ -43,7 +43,7 @@ MAY_IMPORT: Dict[str, FrozenSet[str]] = {
         {"passes", "runtime", "config", "graph", "reporting", "inspect.dump", "embedding"}
         | {"export", "ops.packed_embedding", "ops.library", "sharding", "strategy"}
         | {"contrib", "dynamic", "embedding_variable", "ops.late_threads", "optimizers"}
-        | {"ops.request_numbers", "ops.late_training"}
+        | {"ops.masters", "ops.late_training"}
         | {"report_page", "cost", "input.read_ahead", "input.bad_rows", "rules.op_names"}
     ),
     "cli": frozenset(

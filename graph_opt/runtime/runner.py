@@ -27,7 +27,7 @@ from typing import Any, Dict, Iterable, List, Optional, Sequence
 
 from graph_opt.compat import tf
 from graph_opt.compat.callables import is_closed, is_direct_session, raw_session
-from graph_opt.ops.request_numbers import number_requests
+from graph_opt.ops.masters import correct_masters
 from graph_opt.ops.stage_thread import BufferWatch, watching
 from graph_opt.ops.tensor_buffer import decode_metrics
 from graph_opt.reporting.warnings_given import warn_once
@@ -239,7 +239,7 @@ class StageRunner:
 
     def _open(self) -> BufferWatch:
         if not is_direct_session(self._session):
-            number_requests()
+            correct_masters()
         trace = trace_of(self._session)
         # Higher than any place of an earlier runner, whose last step may still run on a server.
         first_place = time.time_ns()

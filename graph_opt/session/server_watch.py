@@ -16,7 +16,7 @@ from graph_opt.compat import tf
 from graph_opt.compat.left_behind import LeftBehind
 from graph_opt.compat.sessions import session_config
 from graph_opt.ops.late_threads import start_thread
-from graph_opt.ops.request_numbers import number_requests
+from graph_opt.ops.masters import correct_masters
 from graph_opt.reporting.stderr import say
 from graph_opt.runtime.stage_waits import FOR_WORKERS, wait_of_step
 from graph_opt.session.recovery import (
@@ -66,7 +66,7 @@ class ServerWatch:
         """
         if not session.sess_str:
             return function(*arguments)
-        number_requests()
+        correct_masters()
         thread = self._thread()
         thread.calls.put((function, arguments))
         start = time.monotonic()

@@ -174,9 +174,7 @@ class StagedSteps(RecordedSession):
     def fail_early(self, given: Given, is_partial: bool = False) -> None:
         """Runs alone what a step on servers will fail at: taking from a stage that has ended.
 
-        TensorFlow's master cancels a failed step in the tasks that it has asked to run it, but not
-        in those that it asks next: where one of them waits for another one, a step that fails as
-        soon as it begins waits forever.
+        So the end of the input needs no answer of servers, which may be slow or gone by then.
         """
         if is_partial or not self._target_of_session():
             return

@@ -188,7 +188,7 @@ bool StagedRows::AsksAhead(const std::vector<RowsOfShard>& parts) {
                       [this](const RowsOfShard& rows) { return by_bags_.count(rows.shard) > 0; });
 }
 
-void StagedRows::Stage(const std::shared_ptr<StagedBatch>& batch, std::function<void()> ready) {
+bool StagedRows::Stage(const std::shared_ptr<StagedBatch>& batch, std::function<void()> ready) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     batches_.push_back(batch);
@@ -212,17 +212,20 @@ void StagedRows::Stage(const std::shared_ptr<StagedBatch>& batch, std::function<
       ++batch->waits_for_;
     }
     if (batch->waits_for_ > 0) {
+      if (!batch->may_wait_) return false;
       batch->ready_ = std::move(ready);
-      return;
+      return true;
     }
   }
   ready();
+  return true;
 }
 
 bool StagedRows::StopWaiting(const std::shared_ptr<StagedBatch>& batch) {
   std::lock_guard<std::mutex> lock(mutex_);
   const bool waits = batch->ready_ != nullptr;
   batch->ready_ = nullptr;
+  batch->may_wait_ = false;
   return waits;
 }
 

@@ -99,6 +99,7 @@ class StagedBatch {
   std::vector<Change> read_;  // what `again_` was sent
   int waits_for_ = 0;         // updates under way
   std::function<void()> ready_;
+  bool may_wait_ = true;
 };
 
 // An update of rows on servers, from before it is sent until its answers are there. An answer has
@@ -185,10 +186,12 @@ class StagedRows : public std::enable_shared_from_this<StagedRows> {
   // Whether a batch of these shards is likely to be current when a step takes it.
   bool AsksAhead(const std::vector<RowsOfShard>& parts);
 
-  // Calls `ready` once the batch may be asked for: now, or in a thread that ends an update.
-  void Stage(const std::shared_ptr<StagedBatch>& batch, std::function<void()> ready);
+  // Calls `ready` once the batch may be asked for: now, or in a thread that ends an update. Returns
+  // false, and does not call it, if the batch has to wait and StopWaiting has come before.
+  bool Stage(const std::shared_ptr<StagedBatch>& batch, std::function<void()> ready);
 
-  // Ends such a wait. False if `ready` was called, or is about to be.
+  // Ends such a wait, or that of a batch that is about to be staged. False if there is none yet,
+  // or `ready` was called, or is about to be.
   bool StopWaiting(const std::shared_ptr<StagedBatch>& batch);
 
   // Begins an update of rows, which stay where they are in `memory`. Batches with such rows are

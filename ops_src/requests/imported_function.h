@@ -10,6 +10,9 @@ namespace graph_opt {
 // glibc; elsewhere nothing is replaced.
 int32_t ReplaceImportedFunction(const char* symbol, void* replacement);
 
+// The function of this name that loaded libraries import, whatever replaces it; null if none does.
+void* ImportedFunction(const char* symbol);
+
 }  // namespace graph_opt
 
 #endif  // GRAPH_OPT_REQUESTS_IMPORTED_FUNCTION_H_

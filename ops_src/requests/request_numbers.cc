@@ -8,6 +8,7 @@
 #include <atomic>
 
 #include "requests/imported_function.h"
+#include "requests/unsent_calls.h"
 
 namespace {
 
@@ -61,6 +62,7 @@ uint64_t Mixed(uint64_t value) {
 extern "C" __attribute__((visibility("default"))) int64_t graph_opt_request_number() {
   static const bool has_begun = Begin();
   static_cast<void>(has_begun);
+  graph_opt::UnsentCalls::NoteNumbered();
   uint64_t number = 0;
   while (number == 0) number = Mixed(next_place.fetch_add(1, std::memory_order_relaxed));
   return static_cast<int64_t>(number);

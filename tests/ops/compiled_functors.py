@@ -24,7 +24,7 @@ OPS_SRC = HERE.parents[1] / "ops_src"
 SUPPRESSIONS = HERE / "thread_sanitizer_suppressions.txt"
 FUNCTORS = (
     "apply deferred dynamic examples exchange initial keys lookup network optimizers packed pages "
-    "scratch threads"
+    "requests scratch threads"
 ).split()
 ROOMS = ("rows", *FUNCTORS)  # What takes longest to compile comes first.
 HEADER_ROOMS = (*FUNCTORS, "buffer", "layers")

@@ -95,6 +95,19 @@ void ABatchWaitsForUpdatesOfItsRows() {
         changes.empty());  // it was read after the update
 }
 
+void ABatchDoesNotWaitOnceItIsStopped() {
+  auto staged = std::make_shared<StagedRows>();
+  const auto update = Begin(staged.get(), {3, 8});
+  bool other = false, same = false;
+  const auto stays = Batch({4});
+  const auto stops = Batch({3});
+  CHECK(!staged->StopWaiting(stays) && !staged->StopWaiting(stops));
+  CHECK(staged->Stage(stays, [&other] { other = true; }) && other);
+  CHECK(!staged->Stage(stops, [&same] { same = true; }));
+  Keep(update.get(), 1);
+  CHECK(!same);
+}
+
 void BatchesWithRowsOfAnUpdateThatDoesNotAskAreLost() {
   auto staged = std::make_shared<StagedRows>();
   const auto before = Batch({3}), clean = Batch({4}), meanwhile = Batch({3}), after = Batch({3}),
@@ -345,6 +358,7 @@ int main() {
   graph_opt::AnUpdateAsksForRowsOfWaitingBatches();
   graph_opt::OfTwoAnswersTheLaterOneComesLast();
   graph_opt::ABatchWaitsForUpdatesOfItsRows();
+  graph_opt::ABatchDoesNotWaitOnceItIsStopped();
   graph_opt::BatchesWithRowsOfAnUpdateThatDoesNotAskAreLost();
   graph_opt::LostBatchesAreReadAgain();
   graph_opt::RowsOfAnUpdateByBagsAreAskedForAnew();

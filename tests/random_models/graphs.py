@@ -66,10 +66,6 @@ def script_of(model: Model, servers: int = 0) -> Script:
     device = tf.train.replica_device_setter(servers, worker_device="/job:worker/task:0")
     with tf.Graph().as_default() as graph, tf.device(device):
         tf.set_random_seed(11)
-        if servers:
-            # On the first server. Where the last one waits for another, TensorFlow's master may
-            # wait forever for a step that meets the end of its input.
-            tf.train.get_or_create_global_step()
         inputs, start = _batches(model.inputs)
         if model.inputs.staged:
             inputs = graph_opt.staged(inputs, capacity=2)

@@ -27,6 +27,7 @@ settings.register_profile("fuzz", max_examples=count, phases=phases, database=No
 """
 PROPERTIES = """
 import os
+import threading
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -52,6 +53,13 @@ def test_wrong(limit, number):
 def test_fatal(number):
     if number >= 10:
         os.abort()
+
+@pytest.mark.fuzz("stuck")
+@given(NUMBERS)
+def test_stuck(number):
+    if number >= 10:
+        print("it waits", flush=True)
+        threading.Event().wait()
 """
 BROKEN = """
 import pytest
@@ -118,6 +126,20 @@ def test_a_crash_is_a_failure_of_the_model_that_ran(capfd: Any, planted: Path) -
     assert int(number) >= 10
 
 
+def test_a_model_that_hangs_is_a_failure_with_its_stacks(capfd: Any, planted: Path) -> None:
+    flags = ["--models", "50", "--silent-seconds", "2"]
+    code, printed = fuzzed(capfd, planted, "--kinds", "stuck", *flags)
+    assert code == 1
+    assert re.search(r"^stuck, seed \d+: it hangs; it has printed:$", printed, re.MULTILINE)
+    assert re.search(r"^@example\(number=\d+\)$", printed, re.MULTILINE)
+    assert "it waits\n" in printed
+    assert re.search(r"^  File .*test_planted.py., line \d+ in test_stuck$", printed, re.MULTILINE)
+    (process,) = re.findall(r"^process (\d+): .*pytest.*test_stuck", printed, re.MULTILINE)
+    native = printed[printed.index("process " + process + ": ") :]
+    assert re.search(r"^#0 .*|^\d+ \S+ [RSD] ", native, re.MULTILINE)
+    assert _processes_naming(str(planted)) == []
+
+
 def test_a_test_that_cannot_be_collected_is_a_failure(capfd: Any, tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(CONFTEST)
     (tmp_path / "test_broken.py").write_text(BROKEN)
@@ -166,7 +188,8 @@ def _processes_naming(text: str) -> List[str]:
 def test_an_unknown_kind_is_refused(capfd: Any, planted: Path) -> None:
     with pytest.raises(SystemExit):
         main(["--tests", str(planted), "--kinds", "left"])
-    assert "no kind ['left']; there are ['fatal', 'right', 'wrong']" in capfd.readouterr().err
+    told = "no kind ['left']; there are ['fatal', 'right', 'stuck', 'wrong']"
+    assert told in capfd.readouterr().err
 
 
 def test_a_kind_has_one_property(planted: Path) -> None:

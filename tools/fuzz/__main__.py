@@ -55,6 +55,12 @@ def main(arguments: Optional[List[str]] = None) -> int:
     parser.add_argument("--seed", type=int, default=None, help="of all seeds; default: a new one")
     parser.add_argument("--kinds", help="with commas between them; default: all")
     parser.add_argument("--models", type=int, help="of each kind; default: as time allows")
+    parser.add_argument(
+        "--silent-seconds",
+        type=float,
+        default=300.0,
+        help="that a model may take; then its stacks are printed, and it has failed",
+    )
     parser.add_argument("--processes", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--tests", type=Path, default=Path(__file__).resolve().parents[2] / "tests")
     options = parser.parse_args(arguments)
@@ -68,7 +74,7 @@ def main(arguments: Optional[List[str]] = None) -> int:
     tally = _Tally(kinds)
     work = _work({kind: properties[kind] for kind in kinds}, seed, options.models)
     with tempfile.TemporaryDirectory(prefix="fuzz_") as folder:
-        _try_all(work, tally, options.processes, time.monotonic() + options.seconds, Path(folder))
+        _try_all(work, tally, options, Path(folder))
     _print_tally(tally)
     return 1 if tally.failures else 0
 
@@ -84,7 +90,10 @@ def _work(properties: Dict[str, str], seed: int, models: Optional[int]) -> Itera
             yield Work(kind, test, own, size)
 
 
-def _try_all(work: Iterator[Work], tally: _Tally, processes: int, end: float, folder: Path) -> None:
+def _try_all(
+    work: Iterator[Work], tally: _Tally, options: argparse.Namespace, folder: Path
+) -> None:
+    end = time.monotonic() + options.seconds
     jobs: List[Job] = []
     numbers = itertools.count()
     # An exception could come between the start of a process and its place among the jobs.
@@ -95,8 +104,8 @@ def _try_all(work: Iterator[Work], tally: _Tally, processes: int, end: float, fo
             for job in [job for job in jobs if job.has_ended()]:
                 jobs.remove(job)
                 tally.add(job, was_stopped=False)
-            for one in itertools.islice(work, processes - len(jobs)):
-                jobs.append(Job(one, folder / str(next(numbers))))
+            for one in itertools.islice(work, options.processes - len(jobs)):
+                jobs.append(Job(one, folder / str(next(numbers)), options.silent_seconds))
             if not jobs:
                 return
             time.sleep(_POLL_SECONDS)

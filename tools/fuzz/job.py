@@ -11,11 +11,12 @@ import time
 from pathlib import Path
 from typing import Dict, List, NamedTuple, Optional
 
-from tools.fuzz.notes import PATH_VARIABLE, Notes, read_notes
+from tools.fuzz.notes import PATH_VARIABLE, Notes, python_stacks_path, read_notes
+from tools.fuzz.stacks import stacks_of_session
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
 _TAIL = 20  # lines of what pytest printed
-_SILENT_SECONDS = 600.0  # without a note: something hangs
+_START_SECONDS = 600.0  # until the first note
 
 
 class Work(NamedTuple):
@@ -54,10 +55,13 @@ class Job:
     Args:
       work: What it does.
       folder: Gets its notes and what it prints.
+      silent_seconds: How long a model may take; then something hangs.
     """
 
-    def __init__(self, work: Work, folder: Path) -> None:
+    def __init__(self, work: Work, folder: Path, silent_seconds: float) -> None:
         self.work = work
+        self._silent_limit = silent_seconds
+        self._hangs = ""
         folder.mkdir()
         self._notes, self._printed = folder / "notes", folder / "printed"
         variables = {PATH_VARIABLE: str(self._notes), **_variables(work)}
@@ -73,7 +77,8 @@ class Job:
 
     def has_ended(self) -> bool:
         """Whether the process has ended, or hangs and was killed."""
-        if self._process.poll() is None and self._silent_seconds() > _SILENT_SECONDS:
+        if self._process.poll() is None and self._is_silent():
+            self._hangs = self._what_hangs()
             self.kill()
         return self._process.poll() is not None
 
@@ -92,22 +97,32 @@ class Job:
     def failure(self, was_stopped: bool = False) -> Optional[Failure]:
         """What went wrong; nothing did in a process that was only stopped."""
         notes, code = self.notes(), self._process.returncode
+        if self._hangs:
+            return Failure(self.work, self._hangs, notes.example)
         if notes.error:
             return Failure(self.work, notes.error, notes.example)
         if code == 0 or was_stopped:
             return None
         if code > 0:
-            tail = self._printed.read_text("utf-8", "replace").splitlines()[-_TAIL:]
-            return Failure(self.work, "\n".join(["pytest failed:", *tail]), "")
+            return Failure(self.work, "pytest failed:\n" + self._tail(), "")
         return Failure(self.work, "ended by signal {}".format(-code), notes.example)
 
-    def _silent_seconds(self) -> float:
-        last = self._notes if self._notes.exists() else self._printed
-        return time.time() - last.stat().st_mtime
+    def _is_silent(self) -> bool:
+        if not self._notes.exists():
+            return time.time() - self._printed.stat().st_mtime > _START_SECONDS
+        return time.time() - self._notes.stat().st_mtime > self._silent_limit
+
+    def _what_hangs(self) -> str:
+        stacks = stacks_of_session(self._process.pid, python_stacks_path(self._notes))
+        return "\n".join(["it hangs; it has printed:", self._tail(), "", stacks])
+
+    def _tail(self) -> str:
+        return "\n".join(self._printed.read_text("utf-8", "replace").splitlines()[-_TAIL:])
 
 
 # What hangs is found by its notes.
-_QUIET = ("--no-header", "--show-capture=no", "-p", "no:cacheprovider", "-p", "no:timeout")
+# What it prints is kept even if it hangs.
+_QUIET = ("--no-header", "--capture=no", "-p", "no:cacheprovider", "-p", "no:timeout")
 
 
 def command_of(work: Work) -> str:

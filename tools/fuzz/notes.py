@@ -5,9 +5,11 @@ A process that crashes or is killed has noted all that it did until then.
 
 from __future__ import annotations
 
+import faulthandler
 import functools
 import json
 import os
+import signal
 import time
 from pathlib import Path
 from typing import Any, Callable, List, NamedTuple, Optional
@@ -52,6 +54,17 @@ def read_notes(path: Path) -> Notes:
     if failed is not None:
         return failed._replace(models=models, seconds=seconds)
     return Notes(models, seconds, running, "")
+
+
+def python_stacks_path(notes: Path) -> Path:
+    """Where a process that writes these notes writes its Python stacks when it gets SIGUSR1."""
+    return notes.with_suffix(".stacks")
+
+
+def pytest_configure() -> None:
+    """Has SIGUSR1 write the stacks of all threads, whatever these are doing."""
+    file = python_stacks_path(Path(os.environ[PATH_VARIABLE])).open("w", encoding="utf-8")
+    faulthandler.register(signal.SIGUSR1, file, all_threads=True)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -68,7 +68,10 @@ class RequestingKernel : public tensorflow::AsyncOpKernel {
   static void Stage(OpKernelContext* ctx, const std::shared_ptr<StagedRows>& staged,
                     const std::shared_ptr<StagedBatch>& batch, DoneCallback done) {
     tensorflow::CancellationManager* const manager = ctx->cancellation_manager();
-    if (manager == nullptr) return staged->Stage(batch, std::move(done));
+    if (manager == nullptr) {
+      staged->Stage(batch, std::move(done));
+      return;
+    }
     const tensorflow::CancellationToken token = manager->get_cancellation_token();
     const bool goes_on = manager->RegisterCallback(token, [ctx, staged, batch, done] {
       if (!staged->StopWaiting(batch)) return;
@@ -76,10 +79,12 @@ class RequestingKernel : public tensorflow::AsyncOpKernel {
       done();
     });
     OP_REQUIRES_ASYNC(ctx, goes_on, StepIsCancelled(*ctx), done);
-    staged->Stage(batch, [manager, token, done = std::move(done)] {
+    const auto ready = [manager, token, done] {
       manager->TryDeregisterCallback(token);
       done();
-    });
+    };
+    // A cancellation in the meantime did not find it.
+    OP_REQUIRES_ASYNC(ctx, staged->Stage(batch, ready), StepIsCancelled(*ctx), done);
   }
 
   int num_servers_ = 0;
