@@ -6,6 +6,7 @@ import functools
 import inspect
 from typing import Any, Dict, List
 
+import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf  # Programs that run without graph_opt read this file, too.
 
@@ -22,6 +23,15 @@ def reshape_gradient_reads_shape() -> bool:
         tf.gradients(tf.reshape(rows, [-1, 2, 4]), rows)
         names = [operation.name for operation in graph.get_operations()]
     return "gradients/Reshape_grad/Shape" in names
+
+
+@functools.lru_cache(maxsize=None)
+def roots_are_exact() -> bool:
+    """Whether square roots of vectors are rounded once; they are refined estimates otherwise."""
+    numbers = np.linspace(1, 3, 64, dtype=np.float32)
+    with tf.Graph().as_default(), tf.Session() as session:
+        given = tf.placeholder(tf.float32)
+        return np.array_equal(session.run(tf.sqrt(given), {given: numbers}), np.sqrt(numbers))
 
 
 def keras_optimizers() -> Any:
