@@ -75,6 +75,10 @@ _WITH_VERSION_1: Dict[str, List[str]] = {
     ],
     "checks the ids of columns, and lookups wait for that": [
         "rules/test_dense_bags.py::test_columns_make_bags",
+        "serving/test_repeated_inputs.py::test_columns_of_any_number_of_values_are_looked_up_once"
+        "[names2]",
+        "serving/test_repeated_inputs.py::test_columns_of_any_number_of_values_are_looked_up_once"
+        "[names3]",
     ],
     "tells the parts of a table as one weight": [
         "embedding/test_column_scope.py::test_a_layer_of_coalesced_columns_has_their_parts",
