@@ -96,9 +96,6 @@ _WITH_VERSION_1: Dict[str, List[str]] = {
     "loads SavedModels by its own loader alone": [
         "serving/test_mapped_tables.py::test_tensorflow_2_loads_and_updates_an_export",
     ],
-    "estimates roots in ways that nobody has compared with ours": [
-        "sharding/test_equal_updates.py::test_updates_have_the_bits_of_tensorflows_roots",
-    ],
     "saves no models of TensorFlow 2": [
         "serving/test_function_exports.py::test_a_lookup_in_a_conditional_stays_as_it_is",
         "serving/test_function_exports.py::test_a_module_is_served_without_graph_opt",
