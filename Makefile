@@ -64,8 +64,8 @@ IN_SHARE := --splits $(lastword $(subst /, ,$(SHARE))) --group $(firstword $(sub
 endif
 NATIVE_SOURCES := $(shell find ops_src -type f -not -path '*/__pycache__/*')
 CLANG_FORMATTED := $(shell find ops_src tests tools -name '*.cc' -o -name '*.h' -o -name '*.cu')
-# What every release of TensorFlow is tested with: what knows graphs, what knows sessions, and all examples.
-RELEASE_TESTS := $(addprefix tests/,graph rules passes session runtime export embedding releases examples serving)
+# What every release of TensorFlow is tested with: what knows graphs, sessions or ranks, and all examples.
+RELEASE_TESTS := $(addprefix tests/,graph rules passes session runtime sharding export embedding releases examples serving)
 HOROVOD_TESTS := $(shell grep -l NEEDS_HOROVOD -r tests --include='test_*.py')
 COMPILED_TESTS := $(shell grep -l compiled_once -r tests --include='test_*.py')
 

@@ -278,6 +278,8 @@ class ConfigProto(_Message):
     @property
     def session_stage_subgraph_thread_pool(self) -> _SessionStageSubgraphThreadPoolOptionsList:
         """Thread pools for stages, in the config itself; options refer to them by position."""
+    @property
+    def pluggable_device_options(self) -> GPUOptions: ...
     def __init__(
         self,
         *,
@@ -309,12 +311,14 @@ class ConfigProto(_Message):
         session_stage_subgraph_thread_pool:
             Optional[Sequence[Union[SessionStageSubgraphThreadPoolOptions, Mapping[str, Any]]]]
             = ...,
+        pluggable_device_options: Optional[Union[GPUOptions, Mapping[str, Any]]] = ...,
     ) -> None: ...
     def HasField(
         self,
         field_name: Literal["gpu_options", "graph_options", "rpc_options", "cluster_def",
             "experimental", "tensor_fuse", "run_graph_mode", "run_graph_mode_lite",
-            "executor_policy", "use_per_session_stream", "cuda_graph_mode_options"],
+            "executor_policy", "use_per_session_stream", "cuda_graph_mode_options",
+            "pluggable_device_options"],
     ) -> bool: ...
     def ClearField(
         self,
@@ -326,7 +330,7 @@ class ConfigProto(_Message):
             "share_cluster_devices_in_session", "experimental", "tensor_fuse", "run_graph_mode",
             "run_graph_mode_lite", "executor_policy", "use_per_session_stream",
             "per_session_devices", "cuda_graph_mode_options",
-            "session_stage_subgraph_thread_pool"],
+            "session_stage_subgraph_thread_pool", "pluggable_device_options"],
     ) -> None: ...
 
 class CudaGraphModeOptions(_Message):

@@ -74,7 +74,7 @@ void WriteInitialRow(const InitialValues& values, int64_t row, float* output) {
   const int64_t end = values.column + values.width;
   for (int64_t column = values.column; column < end;) {
     const int64_t block = column / kLanes;
-    float lanes[kLanes];
+    float lanes[kLanes] = {};  // A compiler cannot know that there is no other distribution.
     Lanes(values, row, block, lanes);
     const int64_t block_end = std::min(end, (block + 1) * kLanes);
     for (; column < block_end; ++column) *output++ = lanes[column - block * kLanes];

@@ -123,7 +123,7 @@ def test_messages_in_loops_of_functions_and_on_gpus_are_left_where_they_are() ->
         "meet_other_ranks", fused_models.config(), with_messages("inner", "on_gpu"), ranks=RANKS
     )
     assert inlined(passed) == ["loop"]
-    assert "in PartitionedCall and 1 more" in passed.report.left_alone[-1]
+    assert "PartitionedCall and 1 more" in passed.report.left_alone[-1]
 
 
 def looked_up(transport: InProcessTransport, inputs: Any) -> tf.Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any, Iterator, List
 
 import pytest
@@ -19,8 +20,18 @@ def server() -> Any:
 
 @pytest.fixture(autouse=True)
 def no_thread_stays() -> Iterator[None]:
-    """Checks that no test of the runtime leaves one of our threads; TensorFlow keeps some."""
+    """Checks that no test of the runtime leaves one of our threads; TensorFlow keeps some.
+
+    Before the test, threads may be left of a session that a test of other folders has not closed.
+    """
+    if prefetch_threads():
+        gc.collect()
+    _wait_for_end_of_threads()
     yield
+    _wait_for_end_of_threads()
+
+
+def _wait_for_end_of_threads() -> None:
     wait_until(lambda: prefetch_threads() == [], "end of the threads " + str(prefetch_threads()))
 
 

@@ -10,6 +10,7 @@ import pytest
 
 import graph_opt
 from graph_opt.compat import tf
+from graph_opt.reporting.warnings_given import forget_warnings
 from tests.release_features import needs_estimators
 from tests.session.small_model import async_config, dataset, report_on
 
@@ -133,6 +134,7 @@ def test_evaluation_and_prediction_are_fused_by_default_and_exports_are_stock(
         exported = estimator.export_saved_model(str(tmp_path / "exported"), served)
         return loss, scores, Path(exported.decode(), "saved_model.pb").read_bytes()
 
+    forget_warnings()  # Lines tell of those about the process, which other tests may have caused.
     stock_loss, stock_scores, _ = run(None)
     with graph_opt.install():
         loss, scores, exported = run(config(None))

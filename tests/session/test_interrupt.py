@@ -122,5 +122,5 @@ def test_threads_that_wait_for_their_source_end_with_the_process_without_a_word(
         finally:
             process.kill()
     assert "1 of 1 lookup run ahead" in errors
-    assert len([line for line in errors.splitlines() if "graph_opt" in line]) == 1, errors
+    assert len([line for line in errors.splitlines() if "graph_opt: " in line]) == 1, errors
     assert process.returncode == 0

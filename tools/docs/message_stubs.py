@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 import re
 import textwrap
-from typing import Any, Dict, Iterable, Iterator, List, Sequence
+from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Sequence
 
 from graph_opt.config import messages
 from tools.docs.pages import DOCS, REPOSITORY
@@ -26,6 +26,8 @@ _ANY_FIELD = (
     "def __getattr__(self, name: str) -> Any: ...",
     "def __setattr__(self, name: str, value: Any) -> None: ...",
 )
+# By message, fields that later releases have as well, each with one of the same type.
+_LATER_FIELDS = {"ConfigProto": {"pluggable_device_options": "gpu_options"}}
 _LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 _HEAD = '''\
 """Written by `python -m tools.docs.message_stubs`, as graph_opt's messages are made at run time."""
@@ -112,6 +114,25 @@ StockRunOptions: Any
 """
 
 
+class _Field(NamedTuple):
+    """A field of a message.
+
+    Attributes:
+      name: Its name.
+      kind: Its type as `help` shows it.
+      descriptor: Its own, or that of a field of the same type.
+    """
+
+    name: str
+    kind: str
+    descriptor: Any
+
+    @property
+    def is_repeated(self) -> bool:
+        """Whether it has any number of values, and no keys."""
+        return self.kind.startswith("Sequence[")
+
+
 def main() -> None:
     """Writes the stubs anew."""
     STUBS.write_text(stubs(), encoding="utf-8")
@@ -123,10 +144,7 @@ def stubs() -> str:
     made = [getattr(messages, name) for name in names]
     meanings = _meanings()
     repeated = {
-        field.message_type
-        for one in made
-        for field in one.DESCRIPTOR.fields
-        if _kind(one, field).startswith("Sequence")
+        field.descriptor.message_type for one in made for field in _fields(one) if field.is_repeated
     }
     classes = [
         line
@@ -189,12 +207,13 @@ def _class(message: Any, meanings: Dict[str, str]) -> List[str]:
         body += ["{}: int".format(value.name) for value in enum.values]
     for nested in _nested(message):
         body += ["", *_class(nested, {}), ""]
-    for field in descriptor.fields:
-        body += _attribute(field, _kind(message, field), meanings.get(field.name, ""))
+    own_fields = _fields(message)
+    for field in own_fields:
+        body += _attribute(field, meanings.get(field.name, ""))
     body += _function("__init__", _parameters(message), "None")
     for method, fields, returned in (
-        ("HasField", [field for field in descriptor.fields if field.has_presence], "bool"),
-        ("ClearField", descriptor.fields, "None"),
+        ("HasField", [field for field in own_fields if field.descriptor.has_presence], "bool"),
+        ("ClearField", own_fields, "None"),
     ):
         if fields:
             name = "field_name: {}".format(_literals(field.name for field in fields))
@@ -204,52 +223,61 @@ def _class(message: Any, meanings: Dict[str, str]) -> List[str]:
     return ["class {}(_Message):".format(descriptor.name), *_indented(body)]
 
 
-def _attribute(field: Any, kind: str, meaning: str) -> List[str]:
+def _fields(message: Any) -> List[_Field]:
+    kinds = inspect.signature(message).parameters
+    found = {
+        field.name: _Field(field.name, str(kinds[field.name].annotation), field)
+        for field in message.DESCRIPTOR.fields
+    }
+    for name, alike in _LATER_FIELDS.get(message.DESCRIPTOR.name, {}).items():
+        found.setdefault(name, found[alike]._replace(name=name))
+    return list(found.values())
+
+
+def _attribute(field: _Field, meaning: str) -> List[str]:
     doc = textwrap.wrap('"""{}"""'.format(meaning), _WIDTH - 8) if meaning else []
-    if field.enum_type is None and field.message_type is None and not kind.startswith("Sequence"):
-        return ["{}: {}".format(field.name, kind), *doc]
-    getter = "def {}(self) -> {}:".format(field.name, _read(field, kind))
+    enum = field.descriptor.enum_type
+    if enum is None and field.descriptor.message_type is None and not field.is_repeated:
+        return ["{}: {}".format(field.name, field.kind), *doc]
+    getter = "def {}(self) -> {}:".format(field.name, _read(field))
     lines = ["@property", getter, *_indented(doc)] if doc else ["@property", getter + " ..."]
-    if field.enum_type is None:
+    if enum is None:
         return lines
-    value = "value: {}".format(_taken(field, kind))
+    value = "value: {}".format(_taken(field))
     return [*lines, "@{}.setter".format(field.name), *_function(field.name, [value], "None", False)]
 
 
-def _read(field: Any, kind: str) -> str:
+def _read(field: _Field) -> str:
     """The type of a field that is read."""
-    if kind.startswith("Mapping"):
-        return "Mutable" + kind
-    if not kind.startswith("Sequence["):
-        return kind
-    if field.message_type is None:
-        return kind.replace("Sequence", "_Scalars")
-    is_ours = field.message_type.file.package == _PACKAGE
-    return "_{}List".format(field.message_type.name) if is_ours else "_StockMessages"
-
-
-def _kind(message: Any, field: Any) -> str:
-    """The type of a field as `help` shows it."""
-    return str(inspect.signature(message).parameters[field.name].annotation)
+    if field.kind.startswith("Mapping"):
+        return "Mutable" + field.kind
+    if not field.is_repeated:
+        return field.kind
+    message = field.descriptor.message_type
+    if message is None:
+        return field.kind.replace("Sequence", "_Scalars")
+    is_ours = message.file.package == _PACKAGE
+    return "_{}List".format(message.name) if is_ours else "_StockMessages"
 
 
 def _parameters(message: Any) -> List[str]:
     named = [
-        "{}: Optional[{}] = ...".format(field.name, _taken(field, _kind(message, field)))
-        for field in message.DESCRIPTOR.fields
+        "{}: Optional[{}] = ...".format(field.name, _taken(field)) for field in _fields(message)
     ]
     return named + (["**fields: Any"] if message.DESCRIPTOR.name == _EXPERIMENTAL else [])
 
 
-def _taken(field: Any, kind: str) -> str:
+def _taken(field: _Field) -> str:
     """The type of what a field may be given: values of enums by name, messages as dictionaries."""
-    if field.enum_type is not None:
-        return "Union[int, {}]".format(_literals(value.name for value in field.enum_type.values))
-    if field.message_type is None or kind.startswith("Mapping"):
-        return kind
-    if kind.startswith("Sequence["):
-        return "Sequence[Union[{}, Mapping[str, Any]]]".format(kind[len("Sequence[") : -1])
-    return "Union[{}, Mapping[str, Any]]".format(kind)
+    enum = field.descriptor.enum_type
+    if enum is not None:
+        return "Union[int, {}]".format(_literals(value.name for value in enum.values))
+    if field.descriptor.message_type is None or field.kind.startswith("Mapping"):
+        return field.kind
+    if field.is_repeated:
+        repeated = field.kind[len("Sequence[") : -1]
+        return "Sequence[Union[{}, Mapping[str, Any]]]".format(repeated)
+    return "Union[{}, Mapping[str, Any]]".format(field.kind)
 
 
 def _literals(names: Iterable[str]) -> str:
