@@ -6,11 +6,12 @@ import collections
 import dataclasses
 from typing import Any, Dict, Iterator, List, Tuple
 
+from graph_opt.compat.exchange_sums import GRAPH_NUMBER
 from graph_opt.passes.graph_reports import FUSED_OPS
 from graph_opt.reporting.tables import counted, first_of, printable, table
 
-# They follow from the rest of the graph, or place nodes beside each other.
-_NOT_COMPARED = frozenset(["_output_shapes", "_class"])
+# They follow from the rest of the graph, place nodes beside each other, or are of one process.
+_NOT_COMPARED = frozenset(["_output_shapes", "_class", GRAPH_NUMBER])
 _MOST_SHOWN = 20
 _MOST_CHARACTERS = 60
 

@@ -10,6 +10,7 @@ import pytest
 
 from graph_opt.cli.main import main
 from graph_opt.compat import tf
+from graph_opt.compat.exchange_sums import GRAPH_NUMBER
 from graph_opt.inspect.graph_diff import GraphDiff, NodeChange, graph_diff
 from graph_opt.passes.optimize import optimize_graph_def
 from tests.report_page.page_models import content_of, lookups_config, trained_model
@@ -58,9 +59,10 @@ def test_each_part_of_a_node_is_compared(built: Any) -> None:
     }
 
 
-def test_shapes_and_colocations_are_no_difference(built: Any) -> None:
+def test_shapes_colocations_and_numbers_of_graphs_are_no_difference(built: Any) -> None:
     other, node = changed(built, "tower/Square")
     node.attr["_class"].list.s.append(b"loc:@tower/sub")
+    node.attr[GRAPH_NUMBER].s = b"2"
     assert "_output_shapes" in node.attr
     del node.attr["_output_shapes"]
     diff = graph_diff(built, other)

@@ -1,4 +1,4 @@
-"""Lets long names in code wrap where their parts end, as columns of tables are narrow.
+"""Lets long names wrap where their parts end, as columns of tables and phones are narrow.
 
 Options wrap nowhere else: a browser would break `--ps` behind its hyphens.
 """
@@ -13,7 +13,9 @@ _NAME = re.compile(
     r'<code class="([^"]*\bliteral\b[^"]*)">((?:<span class="pre">[^<]*</span>\s*)+)</code>'
 )
 _CODE = re.compile(r'<span class="pre">([^<]+)</span>')
-_STRONG = re.compile(r"(?<=<strong>)[\w.]+(?=</strong>)")  # a parameter, or an error
+# A parameter, or an error; and a heading, which may name a file. They break in long words alone.
+_BOLD = re.compile(r'(?<=<strong>)[\w.]+(?=</strong>)|(?<=<h[1-4]>)[^<]+(?=<a class="headerlink")')
+_LONG_WORD = re.compile(r"\S{25,}")
 _PARENTHESIS = re.compile(r'<span class="sig-paren">\(</span>')
 _END_OF_PART = re.compile(r"(?<=\w)([_./=(]+)(?=\w)")
 _LONG_NAME = re.compile(r"\b(?:[A-Z]+[a-z0-9]+){2,}[A-Z]?\b")
@@ -27,25 +29,31 @@ def with_code_breaks(page: str) -> str:
 
     Copied text stays the same.
     """
-    page = _STRONG.sub(_parts, _PARENTHESIS.sub(r"\g<0><wbr>", page))
+    page = _BOLD.sub(_long_words, _PARENTHESIS.sub(r"\g<0><wbr>", page))
     return _CODE.sub(_broken, _NAME.sub(_named, page))
 
 
-def _parts(found: Any) -> str:
-    return _END_OF_PART.sub(r"\1<wbr>", found.group())
+def _long_words(found: Any) -> str:
+    return _LONG_WORD.sub(lambda word: _parts(word.group()), found.group())
+
+
+def _parts(name: str) -> str:
+    return _END_OF_PART.sub(r"\1<wbr>", name)
 
 
 def _named(found: Any) -> str:
     classes, parts = found.groups()
     letters = len(html.unescape(re.sub(r"<[^>]+>", "", parts)))
-    return found.group() if letters > _SHORT else found.group().replace(classes, classes + " short")
+    if letters > _SHORT:
+        return str(found.group())
+    return '<code class="{} short">{}</code>'.format(classes, parts)
 
 
 def _broken(found: Any) -> str:
     text = found.group(1)
     classes = "pre option" if text.startswith("-") else "pre"
     text = _LONG_NAME.sub(_with_humps, text)
-    return '<span class="{}">{}</span>'.format(classes, _END_OF_PART.sub(r"\1<wbr>", text))
+    return '<span class="{}">{}</span>'.format(classes, _parts(text))
 
 
 def _with_humps(found: Any) -> str:

@@ -33,10 +33,17 @@ def test_short_names_are_marked() -> None:
         assert with_code_breaks(page) == code.format(classes, first)
 
 
-def test_signatures_break_as_names_do() -> None:
+def test_signatures_and_headings_break_as_names_do() -> None:
     for part, broken in (
-        ("<strong>tf.errors.OpError</strong>", "<strong>tf.<wbr>errors.<wbr>OpError</strong>"),
-        ("<strong>bold words</strong>", "<strong>bold words</strong>"),
+        (
+            '<h2>graph_opt: configs/cluster_of_many.yaml<a class="headerlink">',
+            '<h2>graph_opt: configs/<wbr>cluster_<wbr>of_<wbr>many.<wbr>yaml<a class="headerlink">',
+        ),
+        (
+            "<strong>tf.errors.UnauthenticatedError</strong>",
+            "<strong>tf.<wbr>errors.<wbr>UnauthenticatedError</strong>",
+        ),
+        ("<strong>a_b</strong>", "<strong>a_b</strong>"),
         ('<span class="sig-paren">(</span>', '<span class="sig-paren">(</span><wbr>'),
         ('<span class="sig-paren">)</span>', '<span class="sig-paren">)</span>'),
     ):
