@@ -1,10 +1,16 @@
 #include "deferred/row_catch_up.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <thread>
 #include <utility>
 
 namespace graph_opt {
+namespace {
+
+constexpr size_t kMostSpans = 4096;  // that are kept for further rows
+
+}  // namespace
 
 RowCatchUp::RowCatchUp(const DeferredShard& shard, std::shared_ptr<const PassedSteps> passed,
                        const RowKernels& kernels, Rest rest, DeferredNeeds needs)
@@ -69,9 +75,20 @@ void RowCatchUp::Add(int64_t row, RowStamps::Stamp stamp) {
     stamps_->Unlock(row, passed_->step());
     return;
   }
-  rows_.emplace_back();
+  rows_.push_back(RowOfAge(stamp.Age(passed_->step())));
   rows_.back().row = row;
-  passed_->Describe(stamp.Age(passed_->step()), &rows_.back(), &spans_);
+}
+
+IdleRow RowCatchUp::RowOfAge(int64_t age) {
+  const bool may_be_known = age < kKnownAges;
+  if (may_be_known && known_places_[age] != 0) return known_[known_places_[age] - 1];
+  IdleRow described = {};
+  passed_->Describe(age, &described, &spans_);
+  if (may_be_known) {
+    known_.push_back(described);
+    known_places_[age] = static_cast<uint16_t>(known_.size());
+  }
+  return described;
 }
 
 void RowCatchUp::CatchUpAdded() {
@@ -92,7 +109,10 @@ void RowCatchUp::CatchUpAdded() {
   all.rows = rows_.data();
   all.count = static_cast<int64_t>(rows_.size());
   kernels_.catch_up_rows(all);
+  if (spans_.size() < kMostSpans) return;
   spans_.clear();
+  known_.clear();
+  std::fill(known_places_, known_places_ + kKnownAges, uint16_t{0});
 }
 
 }  // namespace graph_opt

@@ -13,6 +13,7 @@ namespace graph_opt {
 class RowCatchUp {
  public:
   static constexpr int64_t kRowsAtOnce = 128;
+  static constexpr int64_t kKnownAges = 256;
 
   // What becomes of rows whose slots are found to be 0, or were before.
   enum class Rest { kAllowed, kEnded };
@@ -34,6 +35,7 @@ class RowCatchUp {
  private:
   bool IsWanted(RowStamps::Stamp stamp) const;
   void Add(int64_t row, RowStamps::Stamp stamp);
+  IdleRow RowOfAge(int64_t age);
   void CatchUpAdded();
 
   const DeferredShard shard_;
@@ -44,6 +46,10 @@ class RowCatchUp {
   const uint32_t needed_;      // rows of this step, or later, are left alone
   std::vector<IdleRow> rows_;  // locked by this, and behind
   std::vector<IdleSpan> spans_;
+  // Rows that missed as many steps differ in nothing but their place. By age, the place in `known_`
+  // of such a row; 0 if there is none.
+  uint16_t known_places_[kKnownAges] = {};
+  std::vector<IdleRow> known_;
 };
 
 }  // namespace graph_opt
