@@ -141,6 +141,8 @@ def _may_be_refused(run: Run, is_fused: bool, is_ahead: bool) -> bool:
 def _check(model: Model, runs: List[Run], group: bool, stage: Optional[Stage], exact: bool) -> None:
     if stage is not None and not exact:  # Rows may be old then.
         model = model._replace(optimizer="adagrad_still")
+    if stage is not None and stage.smart:  # Draws for each batch, and TensorFlow where it is read.
+        model = model._replace(dense=[one for one in model.dense if one != "draw"])
     runs = [_ordered(run, model) for run in runs]
     script = script_of(model)
     options = config(group or exact, stage, exact, model.inputs.staged)
