@@ -215,13 +215,13 @@ def summed_again(divisor: int = 1, *, divides_first: bool = True) -> Training:
             values = tf.math.unsorted_segment_sum(values, numbers, tf.shape(rows)[0])
             values = values if divides_first else values / divisor
             changed.append((tf.IndexedSlices(values, tf.identity(rows)), table))
-        note_update("ResourceSparseApplyAdagrad")
-        return UpdatesRowsAsTheyCome(0.1).apply_gradients(changed)
+        note_update("ResourceSparseApplyMomentum")
+        return UpdatesRowsAsTheyCome(0.1, 0.9).apply_gradients(changed)
 
     return training
 
 
-class UpdatesRowsAsTheyCome(tf.train.AdagradOptimizer):
+class UpdatesRowsAsTheyCome(tf.train.MomentumOptimizer):
     """Does not sum again."""
 
     def _resource_apply_sparse_duplicate_indices(
@@ -249,8 +249,8 @@ def summed_by_other_numbers(pairs: Pairs) -> Any:
         rows, numbers = tf.unique(one.indices)
         values = tf.math.unsorted_segment_sum(one.values, tf.identity(numbers[::-1]), tf.size(rows))
         changed.append((tf.IndexedSlices(values, tf.identity(rows)), table))
-    note_update("ResourceSparseApplyAdagrad")
-    return UpdatesRowsAsTheyCome(0.1).apply_gradients(changed)
+    note_update("ResourceSparseApplyMomentum")
+    return UpdatesRowsAsTheyCome(0.1, 0.9).apply_gradients(changed)
 
 
 def test_what_waits_for_updates_waits_for_the_op() -> None:
@@ -282,7 +282,7 @@ def clipped(pairs: Pairs) -> Any:
 
 
 def by_two_optimizers(pairs: Pairs) -> Any:
-    first = tf.train.FtrlOptimizer(0.1).apply_gradients(pairs[:1])
+    first = OPTIMIZERS["keras_momentum"]().apply_gradients(pairs[:1])
     return [first, momentum().apply_gradients(pairs[1:])]
 
 

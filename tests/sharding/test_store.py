@@ -98,10 +98,18 @@ def test_a_launcher_that_is_gone_is_an_error_and_no_wait() -> None:
             store.set("key", b"")
 
 
+def listening_socket() -> socket.socket:
+    """One at a port that the system chose; Python 3.7 has no `socket.create_server`."""
+    made = socket.socket()
+    made.bind(("127.0.0.1", 0))
+    made.listen()
+    return made
+
+
 def test_a_server_that_is_slow_to_answer_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("graph_opt.sharding.store._ANSWER_SECONDS", 0.2)
     monkeypatch.setattr("graph_opt.sharding.store._BUSY_SECONDS", 0.6)
-    with socket.create_server(("127.0.0.1", 0)) as listening:
+    with listening_socket() as listening:
         store = RendezvousStore(*listening.getsockname())
         kept = []
 
@@ -121,7 +129,7 @@ def test_a_server_that_is_slow_to_answer_is_asked_again(monkeypatch: pytest.Monk
 
 
 def test_a_server_that_resets_connections_is_asked_again() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
+    with listening_socket() as listening:
         store = RendezvousStore(*listening.getsockname())
 
         def answer_the_second() -> None:
