@@ -12,6 +12,8 @@ any Linux since glibc 2.17 (ops_src/portable).
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import functools
 import glob
 import importlib.util
@@ -22,7 +24,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from typing import Dict, List, NoReturn, Optional, Tuple
+from typing import Dict, Iterator, List, NoReturn, Optional, Tuple
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
@@ -56,7 +58,10 @@ class BuildOps(build_ext):
     def build_extension(self, ext: Extension) -> None:
         """Configures when Python or TensorFlow is another one than last time, then compiles."""
         build = os.path.abspath(os.path.join("build", "cmake", "tf" + _installed()[0]))
-        output = os.path.join(build, "graph_opt")
+        with _alone_in(build):
+            self._build(ext, build, os.path.join(build, "graph_opt"))
+
+    def _build(self, ext: Extension, build: str, output: str) -> None:
         self._configure(build, output)
         _, room, name = ext.name.split(".")
         target, folder = name[len("lib") :], room
@@ -171,6 +176,15 @@ def _found() -> Optional[Tuple[str, str]]:
         if match:
             return match.group(1), "{} of {}".format(path, os.path.getmtime(path))
     _fail("{} has a TensorFlow that pip did not install: its release is unknown".format(packages))
+
+
+@contextlib.contextmanager
+def _alone_in(build: str) -> Iterator[None]:
+    """Waits for another build in this directory: two at once would spoil Ninja's log."""
+    os.makedirs(os.path.dirname(build), exist_ok=True)
+    with open(build + ".lock", "w", encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def _require_compiler() -> None:
