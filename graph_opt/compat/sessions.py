@@ -17,6 +17,7 @@ from tensorflow.python.training import monitored_session
 from graph_opt.compat import tf
 from graph_opt.compat.c_functions import c_api
 from graph_opt.compat.collection import outside_collection
+from graph_opt.compat.kept_fetches import KeptFetchesSession
 from graph_opt.compat.left_behind import LeftBehind
 from graph_opt.compat.partial_runs import feed_tensors
 from graph_opt.compat.shared_sessions import SessionHandle, SharedSession
@@ -36,7 +37,7 @@ _PARTIAL = (
 )
 
 
-class SteppedSession:
+class SteppedSession(KeptFetchesSession):
     """A mixin for classes derived from `tf.Session`: `prepare_step` sees each step first.
 
     Every way to run something leads there: `run`, `make_callable`, `partial_run`, `Tensor.eval`,
@@ -146,8 +147,7 @@ class SteppedSession:
         self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None
     ) -> Any:
         """Like `tf.Session.run`."""
-        base: Any = super()
-        return base.run(fetches, feed_dict, self.step_options(options), run_metadata)
+        return super().run(fetches, feed_dict, self.step_options(options), run_metadata)
 
     def _extend_graph(self) -> None:
         session = _as_session(self)
