@@ -136,7 +136,7 @@ peers: $(VENV)/.created ## Install the competitors of the group_lookup benchmark
 
 bench-group_lookup bench-dynamic: peers
 bench-collectives bench-scaling: $(VENV)/.with-horovod
-bench-%: $(VENV)/.built $(VENV)/.with-bench ## Run one benchmark: adam, async, deeprec, train, ... (docs/benchmarks.md)
+bench-%: $(VENV)/.built $(VENV)/.with-bench ## Run one benchmark: adam, deeprec, train, ... (docs/benchmarks.md)
 	@$(RUN) -m tools.bench $*
 
 gpu-check: $(VENV)/.installed ## Build the GPU kernels, then check and time them on a GPU

@@ -51,7 +51,6 @@ BENCHES: Dict[str, Callable[[bool], records.Outcome]] = {
     "accuracy": _run_of("accuracy.benchmark"),
     "tuning": _run_of("tuning.benchmark"),
     "serving": _run_of("serving.benchmark"),
-    "async": _run_of("training.run_contest", "async"),
     "train": _run_of("training.run_contest", "train"),
     "cluster": _run_of("training.run_contest", "cluster"),
     "exact": _run_of("training.run_contest", "exact"),

@@ -216,28 +216,6 @@ def test_serving(quick_here: Quick, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_async(quick_here: Quick, tmp_path: Path) -> None:
-    content = quick_here("async", tmp_path)
-    check_form("async", content)
-    scenarios = {(r["workload"], r["params"].get("delay_ms")) for r in content["records"]}
-    assert scenarios == {("wide", None)}
-    measured = figures(content) | {(a["figure"], a["mode"]) for a in content.get("absent", [])}
-    assert measured == {
-        ("steps_per_s", "stock"),
-        ("steps_per_s", "async"),
-        ("cpu_s_per_step", "stock"),
-        ("cpu_s_per_step", "async"),
-        ("ratio_to_stock", "async"),
-        ("main_alone_s_per_step", "async"),
-        ("lookups_alone_s_per_step", "async"),
-        ("floor_s_per_step", "async"),
-        ("take_wait_s_per_step", "async"),
-        ("put_wait_s_per_step", "async"),
-        ("overlap_efficiency", "async"),
-    }
-
-
-@pytest.mark.slow
 def test_train(quick_here: Quick, tmp_path: Path) -> None:
     content = quick_here("train", tmp_path)
     check_form("train", content)
@@ -296,9 +274,9 @@ def test_an_unknown_name_is_told_the_names_there_are(capsys: pytest.CaptureFixtu
 def test_what_the_same_code_has_measured_is_not_measured_again(
     tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(command, "BENCHES", {"async": command.BENCHES["async"]})
-    records.write(tmp_path / "async.json", "async", Outcome(()), [], {"commit": "another"})
-    assert not command.is_measured("async", tmp_path)
-    records.write(tmp_path / "async.json", "async", Outcome(()), [], source())
+    monkeypatch.setattr(command, "BENCHES", {"buffer": command.BENCHES["buffer"]})
+    records.write(tmp_path / "buffer.json", "buffer", Outcome(()), [], {"commit": "another"})
+    assert not command.is_measured("buffer", tmp_path)
+    records.write(tmp_path / "buffer.json", "buffer", Outcome(()), [], source())
     assert command.main(["--output", str(tmp_path)]) == 0
-    assert "async.json is of this code and machine" in capsys.readouterr().out
+    assert "buffer.json is of this code and machine" in capsys.readouterr().out

@@ -128,7 +128,7 @@ def measure_session(name: str, quick: bool, folder: str) -> Outcome:
 
 
 def _measured(name: str, quick: bool, opened: Dict[str, Any], row_bytes: float) -> Outcome:
-    sizes, effort = (QUICK, Effort(2, 0.0)) if quick else (FULL, Effort(5, 0.8))
+    sizes, effort = (QUICK, Effort(2, 0.0)) if quick else (FULL, Effort(5, 0.5))
     records: List[Record] = []
     with contextlib.ExitStack() as stack:
         sessions = {mode: stack.enter_context(each) for mode, each in opened.items()}

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import statistics
-from typing import List, Mapping, Optional, Sequence
+from typing import List, Mapping, Sequence
 
 from tools.bench.machine import cores
-from tools.bench.records import Absent, Goal, Outcome, Record, from_runs
+from tools.bench.records import Absent, Outcome, Record, from_runs
 from tools.bench.training.contenders import LOOKUPS_ALONE, PRODUCTS_ALONE, Turn, Turns
 from tools.bench.training.contests import Contest, Overlap, Scenario
 from tools.bench.training.more_cores import on_more_cores
@@ -36,8 +36,7 @@ def outcome_of(contest: Contest, scenario: Scenario, turns: Turns) -> Outcome:
         records.extend(_waits(mode, scenario, turns[mode]))
     outcome = Outcome(tuple(records))
     for overlap in contest.overlaps:
-        goal = contest.efficiency_goal
-        outcome += _efficiency(overlap, scenario, rounds[overlap], goal)
+        outcome += _efficiency(overlap, scenario, rounds[overlap])
     return outcome
 
 
@@ -157,9 +156,7 @@ def _waits(mode: str, scenario: Scenario, turns: Sequence[Turn]) -> List[Record]
     ]
 
 
-def _efficiency(
-    overlap: Overlap, scenario: Scenario, rounds: Sequence[Seconds], goal: Optional[Goal]
-) -> Outcome:
+def _efficiency(overlap: Overlap, scenario: Scenario, rounds: Sequence[Seconds]) -> Outcome:
     figure = ("overlap_efficiency", scenario.workload, overlap.ahead, scenario.params)
     typical = _typical(rounds)
     if not typical.has_room:
@@ -171,4 +168,4 @@ def _efficiency(
         )
         return Outcome((), (Absent(*figure, reason),))
     runs = [each.efficiency for each in rounds]
-    return Outcome((from_runs(*figure, runs, goal=goal),))
+    return Outcome((from_runs(*figure, runs),))
