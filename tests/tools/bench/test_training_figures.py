@@ -109,21 +109,6 @@ def test_waits_are_those_of_the_prefetch_buffer() -> None:
     assert found["put_wait_s_per_step/async"].value == pytest.approx(2e-3)
 
 
-@pytest.mark.parametrize(
-    "scenario, goal",
-    [
-        (Scenario("dlrm"), 0.97),
-        (Scenario("dlrm", 0.0), 0.97),
-        (Scenario("dlrm", 1.0), 1.15),
-        (Scenario("dlrm", 3.0), 1.25),
-        (Scenario("wide", 3.0), 0.97),
-    ],
-)
-def test_the_goal_of_the_ratio_is_the_scenarios(scenario: Scenario, goal: float) -> None:
-    ratio = figures(outcome_of(AHEAD, scenario, measured()).records)["ratio_to_stock/async"]
-    assert ratio.goal == Goal(">=", goal)
-
-
 def all_modes() -> Dict[str, List[Turn]]:
     """Fused in 10 ms, both in 8 ms, and a floor of 6 ms between them."""
     measured_turns = measured(main_alone=6.0)
@@ -153,7 +138,8 @@ def test_with_all_modes_the_floor_is_that_of_the_fused_lookups() -> None:
         ("both", Scenario("dlrm", 1.0), 1.3),
         ("both", Scenario("dlrm", 3.0), 0.97),
         ("fused", Scenario("wide"), 0.97),
-        ("async", Scenario("dlrm", 1.0), 0.97),
+        ("async", Scenario("dlrm"), 0.97),
+        ("async", Scenario("dlrm", 1.0), 1.15),
     ],
 )
 def test_the_goal_of_the_ratio_is_that_of_mode_and_scenario(
