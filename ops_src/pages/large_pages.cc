@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <fstream>
 #include <new>
@@ -49,11 +50,13 @@ bool CanMoveToLargePages() {
 #endif
 }
 
-bool MoveToLargePage(void* page) {
+PageMove MoveToLargePage(void* page) {
 #ifdef __linux__
-  return madvise(page, kLargePageBytes, kMoveNow) == 0;
+  if (madvise(page, kLargePageBytes, kMoveNow) == 0) return PageMove::kDone;
+  const bool may_succeed = errno == ENOMEM || errno == EAGAIN || errno == EBUSY;
+  return may_succeed ? PageMove::kNoneLeft : PageMove::kRefused;
 #else
-  return false;
+  return PageMove::kRefused;
 #endif
 }
 

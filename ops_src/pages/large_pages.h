@@ -20,11 +20,16 @@ void* NewInLargePages(int64_t bytes);
 // set /sys/kernel/mm/transparent_hugepage/enabled to "never".
 bool CanMoveToLargePages();
 
+enum class PageMove {
+  kDone,
+  kNoneLeft,  // the system has no large page to give, and may have one later
+  kRefused,   // the page is not all mapped in one way, or may not be large
+};
+
 // Moves the page of 2 MB at this address, a multiple of that, whatever parts of it are in use.
 // Other threads may read and write it meanwhile. Takes milliseconds, or a microsecond if it has
-// been done. False if the system has no large page to give, or the page is not all mapped in one
-// way.
-bool MoveToLargePage(void* page);
+// been done.
+PageMove MoveToLargePage(void* page);
 
 }  // namespace graph_opt
 

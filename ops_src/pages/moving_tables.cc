@@ -1,7 +1,11 @@
 #include "pages/moving_tables.h"
 
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
 #include <deque>
 #include <thread>
+#include <vector>
 
 #include "pages/large_pages.h"
 #include "threads/thread_priority.h"
@@ -12,8 +16,12 @@ namespace {
 // Tables need not begin on a large page, which they then share with others' memory. A page of which
 // a table has less than this stays as it is: it may have been hardly used.
 constexpr int64_t kLeastShare = kLargePageBytes / 4;
-constexpr int kMostRefused = 16;  // pages in a row; then the system has none left
+constexpr int kMostRefused = 16;  // pages in a row
 constexpr int kNiceness = 10;
+// A system whose free memory is in pieces has large pages again when others give theirs back. The
+// pauses double: the last is of nine minutes.
+constexpr std::chrono::seconds kFirstPause{1};
+constexpr int kMostPauses = 10;
 
 // Pages from one address to another.
 struct Pages {
@@ -41,6 +49,8 @@ class Mover {
   void Add(const Pages& pages) {
     const std::lock_guard<std::mutex> lock(mutex_);
     waiting_.push_back(pages);
+    num_pauses_ = 0;
+    added_.notify_one();
     if (is_running_) return;
     is_running_ = true;
     std::thread([this] { Run(); }).detach();
@@ -53,26 +63,51 @@ class Mover {
     while (Take(&pages)) MoveAll(pages);
   }
 
+  // Waits before it gives out once more what the system had no pages for.
   bool Take(Pages* pages) {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    std::unique_lock<std::mutex> lock(mutex_);
+    if (waiting_.empty() && !left_.empty() && num_pauses_ < kMostPauses) {
+      added_.wait_for(lock, kFirstPause * (1 << num_pauses_), [this] { return !waiting_.empty(); });
+      if (waiting_.empty()) {
+        ++num_pauses_;
+        waiting_.swap(left_);
+      }
+    }
     is_running_ = !waiting_.empty();
-    if (!is_running_) return false;
+    if (!is_running_) {
+      left_.clear();
+      return false;
+    }
     *pages = waiting_.front();
     waiting_.pop_front();
     return true;
   }
 
-  static void MoveAll(Pages pages) {
+  void MoveAll(Pages pages) {
     int refused = 0;
     for (; pages.next < pages.end && refused < kMostRefused; pages.next += kLargePageBytes) {
-      const bool has_moved = MoveToLargePage(reinterpret_cast<void*>(pages.next));
-      refused = has_moved ? 0 : refused + 1;
+      const PageMove move = MoveToLargePage(reinterpret_cast<void*>(pages.next));
+      refused = move == PageMove::kDone ? 0 : refused + 1;
+      if (move == PageMove::kNoneLeft) Leave({pages.next, pages.next + kLargePageBytes});
+    }
+    const bool ended_early = pages.next < pages.end;
+    if (ended_early && !left_.empty() && left_.back().end == pages.next) Leave(pages);
+  }
+
+  void Leave(const Pages& pages) {
+    if (!left_.empty() && left_.back().end == pages.next) {
+      left_.back().end = pages.end;
+    } else {
+      left_.push_back(pages);
     }
   }
 
   std::mutex mutex_;
-  std::deque<Pages> waiting_;
-  bool is_running_ = false;
+  std::condition_variable added_;
+  std::deque<Pages> waiting_;  // guarded by mutex_
+  bool is_running_ = false;    // guarded by mutex_
+  int num_pauses_ = 0;         // since the last was added; guarded by mutex_
+  std::deque<Pages> left_;     // of the thread that runs
 };
 
 }  // namespace

@@ -14,7 +14,8 @@ ENABLED = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 LINUX_THAT_MOVES = (6, 1)
 
 # Two tables of 16 MB, and many small ones that share large pages. What the process allocates
-# otherwise is in small pages, unless large ones are the default.
+# otherwise is in small pages, unless large ones are the default. Large arrays of NumPy, which asks for
+# large pages, would be counted until they are freed.
 PROGRAM = """
 import ctypes
 import json
@@ -35,7 +36,7 @@ random = np.random.RandomState(1)
 pooled = []
 for i, shape in enumerate(shapes):
     table = tf.get_variable(
-        "table_%d" % i, initializer=random.normal(size=shape).astype(np.float32),
+        "table_%d" % i, initializer=tf.random.stateless_normal(shape, [1, i]),
         use_resource=i % 2 == 0)
     ids = tf.constant(random.randint(0, shape[0], 64), tf.int64)
     rows = tf.sparse.SparseTensor(

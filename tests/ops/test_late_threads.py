@@ -12,7 +12,9 @@ SCRIPT = """
 import socket, sys, threading, time
 import tensorflow.compat.v1 as tf
 
-listening = socket.create_server(("127.0.0.1", 0))
+listening = socket.socket()
+listening.bind(("127.0.0.1", 0))
+listening.listen()
 accepted, first = [], threading.Event()
 
 def accept():
