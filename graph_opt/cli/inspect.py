@@ -66,19 +66,28 @@ def handle(options: argparse.Namespace) -> int:
             plain["cost"] = cost.to_dict()
         print(json_document("inspect", plain))
         return 0
-    title = "{}: {} nodes".format(options.input, nodes)
-    if served_tags(optimized.source):
-        title += ", of the graph that serves with fused lookups (tags {})".format(
-            ",".join(served_tags(optimized.source))
-        )
-    elif optimized.rewritten:
-        title += ", rewritten before: this is what it consists of"
-    elif optimized.result is not None:  # whose regions are counted
-        title += ", {} once it is rewritten".format(len(optimized.result.node))
-    print(report_text(optimized.report, title))
+    print(report_text(optimized.report, _title(options.input, optimized)))
     if cost is not None:
         print("\n" + cost_text(cost, "cost"))
     return 0
+
+
+def _title(name: str, optimized: OptimizedFile) -> str:
+    """The first line: how many nodes the file has, and what became of them."""
+    title = "{}: {} nodes".format(name, len(optimized.source.graph_def.node))
+    if served_tags(optimized.source):
+        return title + ", of the graph that serves with fused lookups (tags {})".format(
+            ",".join(served_tags(optimized.source))
+        )
+    if optimized.rewritten:
+        return title + ", rewritten before: this is what it consists of"
+    if optimized.result is None:
+        return title
+    title += ", {} once it is rewritten".format(len(optimized.result.node))
+    idle = optimized.report.regions.get("idle")
+    if idle:
+        title += ", of which {} are kept for their names and run in no step".format(idle)
+    return title
 
 
 def _with_region_counts(optimized: OptimizedFile) -> OptimizedFile:

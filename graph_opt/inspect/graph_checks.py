@@ -1,10 +1,11 @@
-"""What a graph from a file must not have, since reading it further would have no end."""
+"""What a graph from a file must not have, since reading it further would have no end or fail."""
 
 from __future__ import annotations
 
 from typing import Any, Dict, List, Set
 
 from graph_opt.compat import tf
+from graph_opt.compat.op_definitions import input_dtypes
 from graph_opt.graph.elided_values import is_elided
 from graph_opt.graph.shared_views import view_of
 from graph_opt.graph.view import GraphView
@@ -15,11 +16,12 @@ _MOST_SHOWN = 6
 
 
 def check_graph(graph_def: Any) -> None:
-    """Refuses graphs whose inspection would not end, or would take any amount of memory.
+    """Refuses graphs whose inspection would not end, fail, or take any amount of memory.
 
     Raises:
       tf.errors.InvalidArgumentError: Two nodes have one name, an input is missing, nodes depend on
-        each other, or a constant claims to have more values than a file can hold.
+        each other, a node has fewer inputs than its op, or a constant claims to have more values
+        than a file can hold.
 
     Example:
       >>> check_graph(graph_def)
@@ -29,6 +31,8 @@ def check_graph(graph_def: Any) -> None:
         if node.op == "Const" and not is_elided(node):
             _check_constant(node)
     view = view_of(graph_def)
+    for name in view.nodes:
+        _check_inputs(view, name)
     if view.topological_order() is None:
         raise _invalid(
             "nodes read each other in a circle: {}; no loop of TensorFlow does, so the file was "
@@ -45,6 +49,16 @@ def _check_constant(node: Any) -> None:
         raise _invalid(
             "constant '{}' claims to have {} values, but holds only {} bytes: rebuild the graph "
             "without it".format(node.name, values, tensor.ByteSize())
+        )
+
+
+def _check_inputs(view: GraphView, name: str) -> None:
+    node = view.nodes[name]
+    taken = input_dtypes(node) or ()
+    if len(view.inputs(name)) < len(taken):
+        raise _invalid(
+            "node '{}' has {} of the {} inputs of {}: TensorFlow could not run it, so write the "
+            "file again from the graph".format(name, len(view.inputs(name)), len(taken), node.op)
         )
 
 

@@ -63,8 +63,8 @@ def regions_svg(report: Report) -> str:
     """
     lookups = user_lookups(report)
     io, prefetch, main = regions = (
-        _Region("io", "reads, batches", _sources(report), 20, 200, "#e8f5e9", "#66bb6a"),
-        _Region("prefetch", *_ahead(lookups), 340, 300, "#e3f2fd", "#42a5f5"),
+        _Region("io", "reads, batches", _sources(report), 20, 200, "#e3f2fd", "#42a5f5"),
+        _Region("prefetch", *_ahead(lookups), 340, 300, "#e8f5e9", "#66bb6a"),
         _Region("main", *_in_main(lookups), 780, 300, "#fff3e0", "#ffa726"),
     )
     lines = max(len(_shown(region.lines)) for region in regions)

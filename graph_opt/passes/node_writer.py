@@ -30,9 +30,9 @@ def free_scope(view: GraphView, scope: str) -> str:
 
 
 def stage_names(view: GraphView, scope: str) -> Iterator[str]:
-    """Names for stages, `scope` or with a number behind it, of which the graph has no node.
+    """Names for stages that the graph does not use: `scope`, alone or with a number behind it.
 
-    Neither has it nodes of the IO stage that may come with one, whose name ends in `_io`.
+    Nor does it use the name of a stage's IO stage, `<name>_io`.
     """
     taken = {name.partition("/")[0] for name in view.nodes}
     for number in itertools.count():

@@ -142,6 +142,8 @@ def test_an_example_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
         names = usual_names(has_sparse_ids=name.endswith("_sparse"))
         if "session" in code.co_names and "config" not in code.co_names:
             names["session"] = session_in_use(names["train_op"])
+        if "update_served" in code.co_names:
+            export_before_a_checkpoint()
         try:
             exec(code, names)
         finally:
@@ -181,3 +183,12 @@ def session_in_use(train_op: Any) -> Any:
     session.run(tf.global_variables_initializer())
     session.run(train_op)
     return session
+
+
+def export_before_a_checkpoint() -> None:
+    """An export whose tables can be updated, and a checkpoint that was saved after it."""
+    graph_opt.export_fused("export/1", "served/1", map_tables=True)
+    with tf.Graph().as_default(), tf.Session() as session:
+        of_placeholders()
+        session.run(tf.global_variables_initializer())
+        tf.train.Saver().save(session, "model/model.ckpt", 2000)

@@ -59,3 +59,15 @@ def test_a_constant_without_its_values_takes_no_memory(
     assert main(["inspect", path]) == 2
     error = capsys.readouterr().err
     assert "constant 'axis' claims to have 1000000000000 values, but holds only" in error
+
+
+def test_a_node_without_its_inputs_is_one_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    graph_def = tf.GraphDef()
+    graph_def.node.add(name="next", op="IteratorGetNext")
+    path = str(tmp_path / "graph.pb")
+    write_graph(graph_def, path)
+    assert main(["inspect", path]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "node 'next' has 0 of the 1 inputs of IteratorGetNext" in line

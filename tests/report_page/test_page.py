@@ -109,8 +109,9 @@ def test_inspect_writes_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[s
     graph.write_bytes(tf.get_default_graph().as_graph_def().SerializeToString())
     assert main(["inspect", str(graph), "--html", str(page)]) == 0
     content = content_of(page.read_text("utf-8"))
-    nodes = content["overview"]["nodes"]
+    nodes, regions = (content["overview"][key] for key in ("nodes", "regions"))
     counts = ": {before} nodes, {after} once it is rewritten".format(**nodes)
+    counts += ", of which {idle} are kept for their names and run in no step".format(**regions[1])
     assert content["text"] == capsys.readouterr().out.rstrip("\n").replace(counts, "")
     assert [side["label"] for side in content["graph"]["graphs"]] == ["before", "after"]
     assert "float32 [8, 4]" in content["graph"]["outputs"]  # Shapes are inferred.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from tools.bench.collectives.modes import SHARDED
+from tools.bench.collectives.modes import SHARD_TABLES
 from tools.bench.deeprec.figures import CSV, CSV_LOOKUPS
 from tools.bench.deeprec.modes import BOTH as ASYNC_AND_SMART
 from tools.bench.deeprec.modes import SMART
@@ -108,16 +108,16 @@ GAINS = (
         _SCRIPTS,
     ),
     Gain(
-        "gradients of whole tables that two ranks exchange",
+        "gradients of tables that both of two ranks hold whole",
         "`shard_tables`",
         "Horovod alone",
         "collectives",
-        [("ratio_to_horovod", SHARDED)],
+        [("ratio_to_horovod", SHARD_TABLES)],
         WORKLOADS,
     ),
     Gain(
         "the same",
-        "`shard_tables`, `do_group_embedding`, `do_async_embedding`",
+        "[sharded tables](sharding.md), `do_group_embedding`, `do_async_embedding`",
         "Horovod alone",
         "collectives",
         [("ratio_to_horovod", BOTH)],

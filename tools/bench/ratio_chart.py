@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, List, NamedTuple, Optional, Sequence
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 from tools.bench.records import Record
 from tools.bench.training.chart_style import COLOURS, FLOOR_COLOUR, GREY, without_frame
@@ -13,6 +13,9 @@ _INCHES_BESIDE = 0.9
 _WIDTH = 7.6
 _NARROW = 0.1  # of the chart: no room for a number
 _SPREAD = COLOURS[ASYNC]
+_POINTS_INSIDE = 3
+_POINTS_BEHIND_A_SPREAD = 6  # Nearer, the spread reads as a minus sign.
+_WORDS: Dict[str, Any] = {"va": "center", "fontsize": 8}
 
 
 class Bar(NamedTuple):
@@ -52,12 +55,14 @@ def ratio_chart(bars: Sequence[Bar], axis_label: str) -> Any:
         axis.hlines(place, min(runs), max(runs), colors=_SPREAD, linewidth=1.5)
         if bar.at_most is not None:
             axis.vlines(bar.at_most, place - 0.4, place + 0.4, colors=FLOOR_COLOUR, linewidth=2)
-        words = " {:.2f} ".format(bar.ratio.value)
-        if bar.ratio.value > _NARROW * longest:
-            axis.text(0, place, words, va="center", fontsize=8, color="white")
-        else:
-            axis.text(max(runs), place, words, va="center", fontsize=8)
-    axis.axvline(1.0, color=GREY, linewidth=1)
+        is_wide = bar.ratio.value > _NARROW * longest
+        words = "{:.2f}".format(bar.ratio.value)
+        where = (0.0 if is_wide else max(runs), place)
+        offset = _POINTS_INSIDE if is_wide else _POINTS_BEHIND_A_SPREAD
+        text = axis.annotate(words, where, (offset, 0), textcoords="offset points", **_WORDS)
+        if is_wide:
+            text.set_color("white")
+    axis.axvline(1.0, color=GREY, linewidth=1, zorder=0)  # Behind bars, which have numbers.
     axis.set_yticks(range(len(bars)), [bar.label for bar in bars], fontsize=8)
     axis.invert_yaxis()
     axis.set_xlim(0, 1.12 * max(axis.dataLim.x1, 1.0))

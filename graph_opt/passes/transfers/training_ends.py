@@ -45,7 +45,7 @@ def _is_end(view: GraphView, name: str) -> bool:
 
 
 def _is_kept(view: GraphView, name: str) -> bool:
-    """Whether a node is about what servers send behind an update, for later steps."""
+    """Whether a node asks for or stores a server's reply to an update, for a later step."""
     if view.op(name) in GROUP_GATHERS:
         following = view.successors(name)
         return bool(following) and all(view.op(each) == KEEP_BATCH for each in following)

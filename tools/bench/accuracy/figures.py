@@ -5,9 +5,9 @@
     log_loss            on held-out rows
     rows_missing        of the rows that sampled steps used, the share that had missed so many
     missed_updates      how many updates a row had missed on average
-    relative_l2         how much what was looked up differed from what it would have been
+    relative_l2         |stale - fresh| / |fresh|, of the rows that sampled steps used
 
-Runs are those of the seeds. What was sampled is that of all seeds together.
+A run is the training of one seed. Samples are those of all seeds together.
 """
 
 from __future__ import annotations

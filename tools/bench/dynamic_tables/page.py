@@ -56,7 +56,7 @@ def dynamic_chart(outcome: Outcome) -> Any:
             for ratio in [_found(outcome, each, name)]
             if ratio is not None
         ],
-        "time of a lookup over that of graph_opt's dynamic table (more is better)",
+        "time of a lookup, over graph_opt's dynamic table (more is better)",
     )
 
 

@@ -46,9 +46,11 @@ def serving_chart(outcome: Outcome) -> Any:
     """How many times as fast a request is answered."""
     return ratio_chart(
         [
-            Bar("{}, {} rows".format(name.replace("`", ""), each.params["rows"]), each)
+            Bar("{}, {}".format(name.replace("`", ""), size), each)
             for each in _of_one_client(outcome, "p50_over_stock")
             for name in [_MODES[each.mode].format(each.workload)]
+            for count in [each.params["rows"]]
+            for size in ["1 row" if count == 1 else "{} rows".format(count)]
         ],
         "times as fast as TensorFlow alone: median of a client's requests",
     )

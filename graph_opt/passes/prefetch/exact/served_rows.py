@@ -20,8 +20,8 @@ worker knows which rows an update writes, nor could it pool bags again. So main 
 to; what runs ahead are the ids and the making of requests. A step asks for the next one's, behind
 its own update (served_batches.py), and only where it could not, the next step asks itself.
 
-KeepServedRows is beside whatever a step ends with, for else the step counter, say, would wait for
-another round trip; sessions run it in each step that runs the update. Where an answer does not
+Nothing in the step depends on KeepServedRows; otherwise the step counter, for one, would wait for
+another round trip. Sessions run it in each step that runs the update. Where an answer does not
 come, since its step failed or was another session's, or something else writes a table, batches that
 wait are lost. A session reads their rows again before its next step that takes a batch, with one
 round trip for each lost batch, and none after a step that ended well:
