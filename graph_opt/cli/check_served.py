@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Optional
 
 from graph_opt.cli.exit_codes import DIFFERENT
 from graph_opt.inspect.graph_files import write_text
@@ -31,11 +31,10 @@ def handle(options: argparse.Namespace) -> int:
         outputs = [_finite(each) for each in compared]
         write_text(json_document("predictions", {"outputs": outputs}), options.json)
     print(predictions_text(compared))
-    if options.tolerance is None:
-        is_expected = all(each.beyond_tables <= _WITHIN_ROUNDING for each in compared)
-    else:
-        is_expected = all(each.difference <= options.tolerance for each in compared)
-    return 0 if is_expected else DIFFERENT
+    too_far = _too_far(compared, options.tolerance)
+    if too_far:
+        print(too_far)
+    return DIFFERENT if too_far else 0
 
 
 def predictions_text(compared: List[ComparedOutput]) -> str:
@@ -55,6 +54,23 @@ def predictions_text(compared: List[ComparedOutput]) -> str:
             ]
     first = "{} compared: {}".format(counted(compared[0].requests, "request"), _verdict(compared))
     return "{}\n{}".format(first, table(header, rows))
+
+
+def _too_far(compared: List[ComparedOutput], tolerance: Optional[float]) -> str:
+    """Which output is further apart than is allowed; empty if none is."""
+    if tolerance is None:
+        limit, name = _WITHIN_ROUNDING, "rounding explains"
+        differences = [each.beyond_tables for each in compared]
+    else:
+        limit, name = tolerance, "--tolerance allows"
+        differences = [each.difference for each in compared]
+    largest = max(differences)
+    if largest <= limit:
+        return ""
+    output = compared[differences.index(largest)]
+    return "too far apart: {} of {}, by {:.2g} times the largest value; {} {:g}".format(
+        output.output, output.signature, largest, name, limit
+    )
 
 
 def _verdict(compared: List[ComparedOutput]) -> str:

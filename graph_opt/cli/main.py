@@ -146,9 +146,11 @@ def _run_graph_command(options: argparse.Namespace) -> int:
 def _handled(handle: Callable[[argparse.Namespace], int], options: argparse.Namespace) -> int:
     """Runs a command, and tells TensorFlow's errors."""
     from graph_opt.compat import tf
+    from graph_opt.compat.deprecation_advice import without_deprecation
 
     try:
-        return handle(options)
+        with without_deprecation():
+            return handle(options)
     except tf.errors.FailedPreconditionError as error:
         return _fail(error.message, REFUSED)
     except tf.errors.OpError as error:

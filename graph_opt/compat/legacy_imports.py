@@ -8,9 +8,9 @@ from types import ModuleType
 from typing import Any, Dict
 
 import tensorflow as stock
-from tensorflow.python.util import deprecation
 
 from graph_opt.compat import tf
+from graph_opt.compat.deprecation_advice import silence_deprecation
 from graph_opt.compat.moved_names import parts_of_version_1
 
 _NAME = "tensorflow"
@@ -34,7 +34,8 @@ def modules_of_version_1() -> Dict[str, ModuleType]:
       <class 'tensorflow.python.client.session.Session'>
     """
     _disable_version_2()
-    _silence_deprecation()
+    silence_deprecation()
+    warnings.filterwarnings("ignore", _OF_LAYERS, UserWarning)
     _complete(tf)
     return {_NAME: tf, **parts_of_version_1()}
 
@@ -46,11 +47,6 @@ def _disable_version_2() -> None:
         tf.disable_v2_behavior()
     finally:
         tf.logging.set_verbosity(verbosity)
-
-
-def _silence_deprecation() -> None:
-    deprecation._PRINT_DEPRECATION_WARNINGS = False
-    warnings.filterwarnings("ignore", _OF_LAYERS, UserWarning)
 
 
 def _complete(module: Any) -> None:

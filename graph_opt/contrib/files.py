@@ -30,7 +30,12 @@ _FILES: Mapping[str, Sequence[str]] = {
     "lookup": ("lookup_ops", "python", "python.lookup", "python.lookup.lookup_ops"),
     "metrics": ("python", "python.ops", "python.ops.metric_ops"),
     "opt": ("python", "python.training", "python.training.lazy_adam_optimizer"),
-    "predictor": ("python", "predictor_factories", "saved_model_predictor"),
+    "predictor": (
+        "core_estimator_predictor",
+        "predictor_factories",
+        "python",
+        "saved_model_predictor",
+    ),
     "rnn": (
         "python",
         "python.ops",

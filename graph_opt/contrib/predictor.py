@@ -1,17 +1,20 @@
-"""`tf.contrib.predictor`: a SavedModel as a function of arrays."""
+"""`tf.contrib.predictor`: a SavedModel, or an Estimator, as a function of arrays."""
 
 from __future__ import annotations
 
-from typing import Any, Dict, Mapping, Optional
+from typing import Any, Callable, Dict, Mapping, Optional
 
 import numpy as np
 
 from graph_opt.compat import tf
 from graph_opt.contrib.files import missing_from
 
+_DEFAULT = "serving_default"
+_PREDICT = "infer"  # tf.estimator.ModeKeys.PREDICT, which some releases lack.
 
-class SavedModelPredictor:
-    """A SavedModel in a session of its own; see `from_saved_model`.
+
+class Predictor:
+    """A model in a session of its own; see `from_saved_model` and `from_estimator`.
 
     Attributes:
       graph: Its graph.
@@ -62,7 +65,7 @@ def from_saved_model(
     tags: Optional[str] = None,
     graph: Any = None,
     config: Any = None,
-) -> SavedModelPredictor:
+) -> Predictor:
     """Loads a SavedModel to predict with.
 
     Args:
@@ -95,14 +98,70 @@ def from_saved_model(
         session = tf.Session(config=config)
         model = tf.saved_model.loader.load(session, (tags or "serve").split(","), export_dir)
     if input_names is None or output_names is None:
-        signature = signature_def or _signature(model, signature_def_key or "serving_default")
-        input_names = {name: info.name for name, info in signature.inputs.items()}
-        output_names = {name: info.name for name, info in signature.outputs.items()}
-    return SavedModelPredictor(
+        signature = signature_def or _signature(model, signature_def_key or _DEFAULT)
+        return _of_signature(graph, session, signature)
+    return _of_names(graph, session, input_names, output_names)
+
+
+def from_estimator(
+    estimator: Any,
+    serving_input_receiver_fn: Callable[[], Any],
+    output_key: Optional[str] = None,
+    graph: Any = None,
+    config: Any = None,
+) -> Predictor:
+    """Predicts with the last checkpoint of an Estimator.
+
+    Args:
+      estimator: A `tf.estimator.Estimator`.
+      serving_input_receiver_fn: What `estimator.export_saved_model` takes.
+      output_key: Which of the model's `export_outputs`; `serving_default` by default.
+      graph: The graph to build the model in; a new one by default.
+      config: Of the session.
+
+    Raises:
+      KeyError: The model has no such output.
+
+    Example:
+      >>> predict = tf.contrib.predictor.from_estimator(estimator, serving_input_receiver_fn)
+      >>> predict({"user": [7, 8]})["score"]
+    """
+    graph = graph or tf.Graph()
+    with graph.as_default():
+        receiver = serving_input_receiver_fn()
+        spec = estimator.model_fn(receiver.features, None, _PREDICT, estimator.config)
+        outputs = spec.export_outputs or {}
+        key = output_key or _DEFAULT
+        if key not in outputs:
+            raise KeyError(
+                "from_estimator: output_key is {!r}; the model's export_outputs are {}".format(
+                    key, ", ".join(sorted(outputs)) or "none"
+                )
+            )
+        signature = outputs[key].as_signature_def(receiver.receiver_tensors)
+        creator = tf.train.ChiefSessionCreator(
+            spec.scaffold, config=config, checkpoint_dir=estimator.model_dir
+        )
+        return _of_signature(graph, tf.train.MonitoredSession(creator), signature)
+
+
+def _of_signature(graph: Any, session: Any, signature: Any) -> Predictor:
+    return _of_names(
         graph,
         session,
-        {name: graph.get_tensor_by_name(tensor) for name, tensor in input_names.items()},
-        {name: graph.get_tensor_by_name(tensor) for name, tensor in output_names.items()},
+        {name: info.name for name, info in signature.inputs.items()},
+        {name: info.name for name, info in signature.outputs.items()},
+    )
+
+
+def _of_names(
+    graph: Any, session: Any, inputs: Mapping[str, str], outputs: Mapping[str, str]
+) -> Predictor:
+    return Predictor(
+        graph,
+        session,
+        {name: graph.get_tensor_by_name(tensor) for name, tensor in inputs.items()},
+        {name: graph.get_tensor_by_name(tensor) for name, tensor in outputs.items()},
     )
 
 
@@ -117,5 +176,6 @@ def _signature(model: Any, key: str) -> Any:
 
 
 __getattr__ = missing_from(
-    __name__, {"from_*": "from_saved_model, with what estimator.export_saved_model has written"}
+    __name__,
+    {"from_*": "from_estimator, or from_saved_model of what estimator.export_saved_model writes"},
 )

@@ -8,7 +8,7 @@ from graph_opt.compat import tf
 from graph_opt.compat.op_definitions import takes_reference
 from graph_opt.compat.variable_ops import VariableUse, use_of
 from graph_opt.graph.view import GraphView, TensorRef
-from graph_opt.reporting.tables import first_of
+from graph_opt.reporting.tables import counted, first_of
 from graph_opt.saved_models.named_nodes import node_of
 from graph_opt.table_files.mapped_files import TableHead
 
@@ -52,7 +52,7 @@ class MappedVariable(NamedTuple):
     Attributes:
       head: Its name, which is its node's, dtype and shape.
       stored: Where its value is.
-      is_table: Whether lookups alone read it.
+      is_table: Whether a fused lookup reads it.
     """
 
     head: TableHead
@@ -134,7 +134,7 @@ def _mapped(
         refusal = _refusal(view, name, use.consumer, use.slot)
         if refusal:
             return refusal
-    is_table = all(is_table_input(view, use.consumer, use.slot) for use in reads)
+    is_table = any(is_table_input(view, use.consumer, use.slot) for use in reads)
     return MappedVariable(TableHead(name, type_of, tuple(sizes)), stored, is_table)
 
 
@@ -170,8 +170,10 @@ def bytes_of(variables: Sequence[MappedVariable]) -> int:
 def describe(variables: Sequence[MappedVariable], others: Dict[str, str]) -> List[str]:
     """What an export says of them, a line each."""
     tables = sum(one.is_table for one in variables)
-    line = "{} tables and {} other variables mapped from files, {:.1f} MB".format(
-        tables, len(variables) - tables, bytes_of(variables) / 1e6
+    line = "{} and {} mapped from files, {:.1f} MB".format(
+        counted(tables, "table"),
+        counted(len(variables) - tables, "other variable"),
+        bytes_of(variables) / 1e6,
     )
     return [line, *describe_others(others)]
 

@@ -19,6 +19,7 @@ from typing import (
     Iterable,
     List,
     NamedTuple,
+    Optional,
     Sequence,
     Set,
 )
@@ -75,6 +76,22 @@ class FetchMap:
         self._groups = name_map.summed_batches and name_map.summed_batches + "_io"
         self._of_batch = BatchValues(graph, name_map)
         self._boundary_operations = {name.rpartition(":")[0] for name in self._taken}
+
+    def without_others(
+        self, failed: Any, fetches: List[Any], targets: List[Any], feeds: List[Any]
+    ) -> Optional[Resolved]:
+        """What to run in place of a step that failed at an operation which it did not ask for.
+
+        Args:
+          failed: The operation.
+          fetches: Tensors.
+          targets: Operations.
+          feeds: Tensors.
+
+        Returns:
+          None if the error is the step's own.
+        """
+        return None
 
     def resolved(
         self,

@@ -6,7 +6,8 @@
 Whether a step is one of them is told by what it would run: a placeholder that it does not feed, or
 an op that acts or draws (an iterator, `py_func`, `Assert`), which the step as built does not run.
 So does a step whose script feeds the result of a fused lookup, or anything else that fused ops do
-not read, such as the concatenation of results.
+not read, such as the concatenation of results. And so does a step, once more, that failed for the
+sake of fused ops alone, such as at an id that another table lacks.
 
 It runs the copies of `stock_graph`. Rows of deferred tables are caught up for these, as for
 any node that a graph gets later. A step that trains such tables cannot run as built, and names the
@@ -18,7 +19,14 @@ from __future__ import annotations
 from typing import AbstractSet, Any, Dict, Iterable, List, Optional, Set
 
 from graph_opt.compat import tf
-from graph_opt.compat.stateful_ops import ONCE_A_BATCH, PLACEHOLDERS, may_draw
+from graph_opt.compat.stateful_ops import (
+    CALLS_PYTHON,
+    FINDS_ROWS,
+    ONCE_A_BATCH,
+    PLACEHOLDERS,
+    may_draw,
+)
+from graph_opt.compat.variable_ops import ACTS, is_use
 from graph_opt.export.built_edges import BuiltEdges
 from graph_opt.graph.operations import operations_behind
 from graph_opt.passes.name_map import NameMap
@@ -107,6 +115,20 @@ class PartialSteps(FetchMap):
             self._refuse_missing(beyond, error)
             return found
 
+    def without_others(
+        self, failed: Any, fetches: List[Any], targets: List[Any], feeds: List[Any]
+    ) -> Optional[Resolved]:
+        """The step as it was built, if the failed operation is no part of it."""
+        if self.features:
+            return None
+        behind = operations_behind(_wanted(fetches, targets), feeds, self._built_edges())
+        if failed in behind or any(_acts(each) for each in behind):
+            return None
+        try:
+            return self._as_built(fetches, targets, feeds)
+        except CannotCopy:
+            return None
+
     def begin_partial(self, fetches: List[Any], targets: List[Any], feeds: List[Any]) -> bool:
         """Decides for the graph as it was built, unless that cannot do some part.
 
@@ -135,11 +157,14 @@ class PartialSteps(FetchMap):
         noticed = {each for each in reached if _is_noticed(each) and each not in given}
         if not noticed:
             return noticed
+        built = self._built_edges()
+        beyond = noticed - operations_behind(_wanted(fetches, targets), feeds, built)
+        return {operation for operation in beyond if built.has(operation)}
+
+    def _built_edges(self) -> BuiltEdges:
         if self._built is None:
             self._built = BuiltEdges(self._live)
-        wanted = [tensor.op for tensor in fetches] + targets
-        beyond = noticed - operations_behind(wanted, feeds, self._built)
-        return {operation for operation in beyond if self._built.has(operation)}
+        return self._built
 
     def _refuse_missing(self, beyond: Iterable[Any], error: CannotCopy) -> None:
         missing = sorted(each.name for each in beyond if each.type in PLACEHOLDERS)
@@ -181,6 +206,16 @@ class PartialSteps(FetchMap):
                     instead = self._names.substitutes[tensor.name]
                     text = _REPLACED.format(tensor.name, instead)
                 raise tf.errors.InvalidArgumentError(None, tensor.op, text) from None
+
+
+def _wanted(fetches: List[Any], targets: List[Any]) -> List[Any]:
+    return [tensor.op for tensor in fetches] + targets
+
+
+def _acts(operation: Any) -> bool:
+    """Whether it is noticed if an operation runs twice; lookups of dynamic tables count keys."""
+    op = operation.type
+    return op in CALLS_PYTHON or op in FINDS_ROWS or may_draw(op) or is_use(op, ACTS)
 
 
 def _is_noticed(operation: Any) -> bool:

@@ -7,6 +7,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.compat.sessions import Elements, Given, share_session
+from graph_opt.compat.tensor_keys import key_of
 from graph_opt.config import to_stock
 from graph_opt.config.messages import SessionConfig
 from graph_opt.export.users_graph import export_users_graph, has_our_ops
@@ -17,7 +18,7 @@ from graph_opt.session.chosen_stages import ChosenStages
 from graph_opt.session.debugged_steps import DebuggedSteps
 from graph_opt.session.failed_nodes import told_to_ranks, with_users_node
 from graph_opt.session.features.listed import SessionHooks
-from graph_opt.session.fetch_map import FetchMap
+from graph_opt.session.fetch_map import FetchMap, Resolved
 from graph_opt.session.graph_page import graph_report
 from graph_opt.session.graph_records import name_map_of
 from graph_opt.session.input_watch import InputWatch
@@ -165,11 +166,31 @@ class StagedSteps(RecordedSession):
         """Runs a step, and shadows it if that is asked for."""
         shadow = self._shadow
         if shadow is None:
-            return list(run(*prepared))
+            try:
+                return list(run(*prepared))
+            except tf.errors.InvalidArgumentError as error:
+                instead = None if is_partial else self._without_others(error.op, given)
+                if instead is None:
+                    raise
+            return list(run(*self._with_values(instead, given, prepared[2])))
         step = self._step_of(*given, is_partial=is_partial)
         results = shadow.run(self, step, given, prepared, run, is_partial)
         self._shadow = None if shadow.is_over(self) else shadow
         return results
+
+    def _without_others(self, failed: Any, given: Given) -> Optional[Resolved]:
+        """What to run in place of a step that failed at what it did not ask for, if anything."""
+        assert self._fetch_map is not None
+        step = self._step_of(*given)
+        if failed is None or step.trains or step.takes or step.fills:
+            return None
+        return self._fetch_map.without_others(failed, *map(list, given))
+
+    def _with_values(self, instead: Resolved, given: Given, fed: Any) -> Any:
+        """A step in place of one that was prepared, with the values that this is fed."""
+        pairs = zip(instead.feeds, self._step_of(*given).feeds)
+        values = {key_of(feed): fed[key_of(prepared)] for feed, prepared in pairs}
+        return instead.fetches, instead.targets, values
 
     def fail_early(self, given: Given, is_partial: bool = False) -> None:
         """Runs alone what a step on servers will fail at: taking from a stage that has ended.

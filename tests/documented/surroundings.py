@@ -248,6 +248,17 @@ def _checkpoint(name: str, step: int) -> str:
         return str(tf.train.Saver().save(session, name, step))
 
 
+def serving(names: Names) -> Around:
+    """A model that is loaded into a session."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        users = tf.placeholder(tf.int64, [None])
+        scores = served_model({"user": users})
+        session.run(tf.global_variables_initializer())
+        tf.saved_model.simple_save(session, "export/1", {"user": users}, {"scores": scores})
+    yield ""
+    assert "serving_default" in names["model"].signature_def
+
+
 def serving_tables(names: Names) -> Around:
     """A server that gets an update."""
     with tf.Graph().as_default(), tf.Session() as session:

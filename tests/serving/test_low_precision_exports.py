@@ -298,4 +298,6 @@ def test_differences_are_printed_at_export_and_by_check(
     outputs = validated(report.read_text("utf-8"))["outputs"]
     assert all(one["table_dtype"] == "int8" and one["beyond_tables"] == 0.0 for one in outputs)
     assert main([*check, "--tolerance", "0.1", served]) == 0
+    capsys.readouterr()
     assert main([*check, "--tolerance", "1e-6", served]) == 1
+    assert capsys.readouterr().out.splitlines()[-1].endswith("; --tolerance allows 1e-06")

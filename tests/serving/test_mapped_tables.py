@@ -52,7 +52,7 @@ def test_variables_are_read_from_the_files(use_resource: bool, tmp_path: Path) -
     with Loaded(exported) as loaded:
         assert_predicts(loaded, exported, 0)
         assert mapped_memory(str(exported.folder)).files == 3
-    assert exported.lines == ["2 tables and 1 other variables mapped from files, 0.0 MB"]
+    assert exported.lines == ["2 tables and 1 other variable mapped from files, 0.0 MB"]
 
 
 def test_variables_stay_if_requests_need_more_than_their_values(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_a_table_that_is_also_read_as_a_whole_is_mapped(tmp_path: Path) -> None:
         return made._replace(outputs={**made.outputs, "scores": scores})
 
     exported = export(model, tmp_path)
-    assert exported.lines == ["1 tables and 2 other variables mapped from files, 0.0 MB"]
+    assert exported.lines == ["2 tables and 1 other variable mapped from files, 0.0 MB"]
     with Loaded(exported) as loaded:
         assert_predicts(loaded, exported, 0)
 

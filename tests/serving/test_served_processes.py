@@ -91,6 +91,27 @@ def test_a_c_program_serves_both_graphs(exported: Any, tmp_path: Path) -> None:
     assert stock[3] == "error 3" and stock[:3] == stock[4:7]  # INVALID_ARGUMENT; it goes on.
 
 
+def two_features_of_a_table() -> Model:
+    """A table whose name does not tell which feature has a bad id."""
+    ids = {name: tf.placeholder(tf.int64, [None], name) for name in ("item", "history")}
+    table = tf.get_variable("items", [8, 4])
+    rows = [tf.nn.embedding_lookup(table, each) for each in ids.values()]
+    return Model(ids, {"sums": tf.reduce_sum(tf.concat(rows, 1), 1)}, {})
+
+
+def test_an_error_tells_from_which_feature_an_id_comes(tmp_path: Path) -> None:
+    save(two_features_of_a_table, tmp_path / "model")
+    exported = graph_opt.export_fused(str(tmp_path / "model"), str(tmp_path / "served"))
+    asked: Dict[str, Any] = {"kind": "saved_model", "path": str(tmp_path / "served")}
+    asked.update(tags=exported.fused_tags, library=exported.library, fetch="sums")
+    bad = [{"item": [1, 8], "history": [0, 0]}, {"item": [1, 7], "history": [0, -1]}]
+    answers = load_without_graph_opt([{**asked, "feed": feed} for feed in bad], tmp_path)
+    for answer, text in zip(answers, ("id 8 in row 1 of ", "id -1 in row 1 of ")):
+        assert answer.startswith("InvalidArgumentError") and text in answer
+    assert "rows of table 'items'; the ids come from 'item'" in answers[0]
+    assert "rows of table 'items'; the ids come from 'history'" in answers[1]
+
+
 def test_the_library_has_no_op_that_trains(exported: Any) -> None:
     data = Path(exported.library).read_bytes()
     assert b"ResourceGroupEmbeddingLookup" in data and b"OpenServedTables" in data

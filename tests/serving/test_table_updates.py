@@ -153,6 +153,19 @@ def test_rows_of_deeprecs_increments_are_patched(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found, [*rows[[1, 2, 0]], before[4]])
 
 
+def test_rows_of_deeprecs_increments_of_a_partition_are_its_own(tmp_path: Path) -> None:
+    part = "tables/f0/part_1"
+    exported = export(of_resources, tmp_path, set_rows(part, range(8), 7.0))
+    rows = np.full([8, 4], 7.0, np.float32)
+    increment = _increment(
+        tmp_path, {part + "-sparse_incr_keys": np.arange(8), part + "-sparse_incr_values": rows}
+    )
+    assert update(exported, increment).replaced == [part]
+    assert (exported.predictions[0]["scores"] != exported.predictions[1]["scores"]).any()
+    with Loaded(exported) as loaded:
+        assert_predicts(loaded, exported, 1)
+
+
 def export_rows(exported: Exported) -> np.ndarray:
     reader = tf.train.load_checkpoint(str(exported.folder / "variables" / "variables"))
     return np.asarray(reader.get_tensor("first"))

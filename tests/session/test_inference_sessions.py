@@ -10,6 +10,7 @@ import pytest
 
 import graph_opt
 from graph_opt.compat import tf
+from graph_opt.contrib import predictor
 from graph_opt.reporting.warnings_given import forget_warnings
 from tests.release_features import needs_estimators
 from tests.session.small_model import async_config, dataset, report_on
@@ -143,3 +144,20 @@ def test_evaluation_and_prediction_are_fused_by_default_and_exports_are_stock(
     said = [line for line in capfd.readouterr().err.splitlines() if line.startswith("graph_opt: ")]
     fused = "2 of 2 lookups fused into 1 op"
     assert [line.partition(": ")[2].partition(": ")[2] for line in said] == [fused] * 2
+
+
+@needs_estimators
+def test_a_predictor_of_an_estimator_is_fused(tmp_path: Path) -> None:
+    estimator = tf.estimator.Estimator(model_fn, str(tmp_path))
+    estimator.train(dataset, max_steps=2)
+    request = {"user": [1, 2], "item": [0, 3]}
+    expected = predictor.from_estimator(estimator, served)(request)
+    with graph_opt.install(config(None)):
+        predict = predictor.from_estimator(estimator, served)
+        found = predict(request)
+    assert len(report_on(predict.graph).fused) == 2
+    assert found.keys() == expected.keys()
+    for name, values in expected.items():
+        np.testing.assert_array_equal(found[name], values)
+    with pytest.raises(KeyError, match="output_key is 'other'; the model's export_outputs are"):
+        predictor.from_estimator(estimator, served, "other")

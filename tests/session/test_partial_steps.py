@@ -191,6 +191,20 @@ def test_a_missing_feed_is_tensorflows_error() -> None:
     outcomes(config(), runs)
 
 
+def test_an_id_that_another_table_lacks_is_no_error() -> None:
+    def runs(session: Any, model: Towers) -> List[Any]:
+        bad, good = model.feeds(users=[5, 1], items=[ROWS]), model.feeds(users=[5, 1], items=[3])
+        found = [session.run(model.user_tower, bad), session.run(model.user_tower, good)]
+        with pytest.raises(tf.errors.InvalidArgumentError, match="is not in") as raised:
+            session.run([model.user_tower, model.loss], {**bad, model.label: [1.0]})
+        assert raised.value.op.name == "embedding_lookup_1"
+        with pytest.raises(tf.errors.InvalidArgumentError, match="is not in"):
+            session.run(model.train, {**bad, model.label: [1.0]})
+        return found
+
+    assert_as_stock(runs)
+
+
 def test_what_acts_on_the_way_to_other_lookups_does_not() -> None:
     """A reader of items, in Python, is not asked for more by those who fetch users."""
 

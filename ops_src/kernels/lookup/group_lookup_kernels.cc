@@ -1,18 +1,32 @@
+#include <string>
 #include <vector>
 
+#include "kernels/kernel_names.h"
 #include "kernels/lookup/device_threads.h"
 #include "kernels/lookup/group_inputs.h"
 #include "kernels/lookup/group_kernel.h"
 #include "kernels/lookup/looked_up_tables.h"
 #include "kernels/lookup/pooled_rows.h"
 #include "kernels/refresh/ahead_tables.h"
+#include "kernels/tensorflow_compat.h"
 #include "kernels/threads/stage_kernel.h"
 #include "lookup/group_lookup.h"
 #include "pages/moving_tables.h"
 #include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/lib/core/errors.h"
 
 namespace graph_opt {
 namespace {
+
+// The node that an input comes from. TensorFlow's sessions put `_arg_NODE_0_3` in the place of a
+// node that is fed.
+std::string NodeOf(const std::string& input) {
+  const std::string fed = "_arg_";
+  std::string node = input.substr(0, input.find(':'));
+  if (node.compare(0, fed.size(), fed) != 0) return node;
+  for (int number = 0; number < 2; ++number) node.resize(node.find_last_of('_'));
+  return node.size() > fed.size() ? node.substr(fed.size()) : input;
+}
 
 class GroupLookupKernel : public GroupKernel {
  public:
@@ -34,8 +48,11 @@ class GroupLookupKernel : public GroupKernel {
     if (!ahead_.empty()) TF_RETURN_IF_ERROR(LeaveOut(ctx, &lookups));
     DeviceThreads threads(ctx, BytesOf(RowsOf(tables.tables(), lookups)));
     const BagFault fault = GroupLookup(tables.tables(), lookups, BestRowKernels(), &threads);
-    TF_RETURN_IF_ERROR(FaultStatus(fault, attrs_, tables.rows(), name()));
-    return Status();
+    const Status status = FaultStatus(fault, attrs_, tables.rows(), name());
+    if (status.ok()) return status;
+    const std::string& ids = requested_input(attrs_.num_shards() + static_cast<int>(fault.lookup));
+    return tensorflow::errors::InvalidArgument(MessageOf(status), "; the ids come from '",
+                                               NodeOf(ids), "'");
   }
 
  private:
