@@ -86,12 +86,13 @@ DynamicTable::DynamicTable(const DynamicTableOptions& options)
       stamps_lookups_(StampsLookups(options_)),
       clock_(options_.notes_times ? new RowClock() : nullptr),
       records_(options_.dim, MostRows(options_), options_.policies.tiers),
+      lines_(options_.stripes),
       holds_(std::make_shared<RowHolds>()),
       values_(options_.policies.eviction.order) {
   reserved_ = ReserveAddresses();
   const TablePolicies& policies = options_.policies;
   for (int stripe = 0; stripe < options_.stripes; ++stripe) {
-    stripes_.emplace_back(new Stripe(stripe, options_.stripes, metadata()));
+    stripes_.emplace_back(new Stripe(stripe, options_.stripes, metadata(), &lines_[stripe]));
     stripes_.back()->policies()->filter =
         MakeAdmissionFilter(policies.admission, policies.admission_seed, options_.stripes);
   }

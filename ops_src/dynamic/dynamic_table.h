@@ -21,6 +21,7 @@
 #include "dynamic/stripe.h"
 #include "dynamic/table_lock.h"
 #include "lookup/parallel.h"
+#include "rows/key_lines.h"
 
 namespace graph_opt {
 
@@ -50,10 +51,11 @@ struct SnapshotPart;
 // laid out again under the table's exclusive lock, with the same numbers.
 //
 // Lookups. Where nothing depends on when rows were looked up or how often (stamps_lookups_), keys
-// are searched in the order in which they come, on all threads (index_search.h): that reads neither
-// metadata nor values, and writes nothing. Only keys without a row are sorted by stripe. Searches
-// share the table's index_lock.h with each other; so do those who change indices, but never both at
-// once. Rows that are freed wait for all holds of that moment, and none move while there is a hold.
+// are searched in the order in which they come, on all threads (rows/search_keys.h): that reads
+// neither metadata nor values, and writes nothing. Only keys without a row are sorted by stripe.
+// Searches share the table's index_lock.h with each other; so do those who change indices, but
+// never both at once. Rows that are freed wait for all holds of that moment, and none move while
+// there is a hold.
 //
 // Stripes. The leading bits of a key's hash say which stripe it belongs to. A lookup that stamps
 // rows, or gives keys rows, sorts its occurrences by stripe on all threads (keys_by_stripe.h); then
@@ -347,6 +349,7 @@ class DynamicTable {
   std::unique_ptr<RowClock> clock_;  // null: times are not noted
   RowRecords records_;
   AddressRegion metadata_;
+  std::vector<KeyLines> lines_;  // of the stripes' indices
   std::vector<std::unique_ptr<Stripe>> stripes_;
   const std::shared_ptr<RowHolds> holds_;
   mutable TableLock lock_;
