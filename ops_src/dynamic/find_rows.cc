@@ -16,6 +16,7 @@ namespace graph_opt {
 absl::Status DynamicTable::FindRows(const Find& find, Parallel* parallel, int64_t* rows,
                                     std::shared_ptr<Hold>* hold) {
   if (!reserved_.ok()) return reserved_;
+  if (must_move()) MoveToLargePages();
   *hold = holds_->Take();
   const uint32_t ticket = (*hold)->ticket();
   if (clock_ != nullptr) clock_->NoteLookup(ticket);
