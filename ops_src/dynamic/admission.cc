@@ -7,7 +7,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "dynamic/bloom_counters.h"
-#include "dynamic/key_hash.h"
+#include "keys/key_hash.h"
 
 namespace graph_opt {
 namespace {

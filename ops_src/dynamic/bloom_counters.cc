@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "dynamic/key_hash.h"
+#include "keys/key_hash.h"
 
 namespace graph_opt {
 namespace {

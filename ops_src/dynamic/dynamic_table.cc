@@ -86,12 +86,13 @@ DynamicTable::DynamicTable(const DynamicTableOptions& options)
       stamps_lookups_(StampsLookups(options_)),
       clock_(options_.notes_times ? new RowClock() : nullptr),
       records_(options_.dim, MostRows(options_), options_.policies.tiers),
+      lines_(options_.stripes),
       holds_(std::make_shared<RowHolds>()),
       values_(options_.policies.eviction.order) {
   reserved_ = ReserveAddresses();
   const TablePolicies& policies = options_.policies;
   for (int stripe = 0; stripe < options_.stripes; ++stripe) {
-    stripes_.emplace_back(new Stripe(stripe, options_.stripes, metadata()));
+    stripes_.emplace_back(new Stripe(stripe, options_.stripes, metadata(), &lines_[stripe]));
     stripes_.back()->policies()->filter =
         MakeAdmissionFilter(policies.admission, policies.admission_seed, options_.stripes);
   }
@@ -157,6 +158,7 @@ void DynamicTable::ForgetKeys(bool keep_held) {
   }
   removed_ += size_;
   size_ = 0;
+  moved_keys_ = 0;
   given_back_bytes_ += RowsInMemory() * records_.stride();
   for (const RowRecords::Range& range : UsedRows()) {
     if (range.begin >= first_row_) records_.GiveBack(range.begin, range.end);
@@ -178,6 +180,7 @@ absl::Status DynamicTable::AddSlot(const std::string& name, float initial, int* 
                                                      added.message()));
     }
     for (const auto& stripe : stripes_) stripe->policies()->clock_hand = 0;
+    moved_keys_ = 0;
   }
   if (index != nullptr) *index = slot;
   return absl::OkStatus();
@@ -244,6 +247,28 @@ void DynamicTable::WillWrite(const int64_t* rows, int64_t num_rows) {
     if (rows[i] >= first_row_) metadata()[rows[i]].set_written(written);
   }
   if (num_snapshots_ > 0) KeepForSnapshots(rows, num_rows);
+}
+
+bool DynamicTable::must_move() const {
+  constexpr int64_t kLeastBytes = 16 << 20;  // of rows; less hardly waits for page tables
+  const int64_t keys = size_, moved = moved_keys_;
+  return keys > moved + moved / 8 && keys * records_.stride() >= kLeastBytes;
+}
+
+void DynamicTable::MoveToLargePages() {
+  moved_keys_ = size_.load();
+  const int64_t used = first_row_ + RowsInMemory();  // slabs go to stripes in turn
+  const int64_t rows = std::min({used, end_.load(), records_.memory_rows()});
+  std::vector<MovingTables::Memory> memory = {{records_.data(), rows * records_.stride()},
+                                              {metadata_.data(), MetadataBytes(rows)}};
+  {
+    const IndexLock::Guard reads(&index_lock_, IndexLock::kRead);
+    for (const KeyLines& lines : lines_) {
+      const int64_t bytes = static_cast<int64_t>(lines.count * sizeof(KeyLine));
+      memory.push_back({reinterpret_cast<const char*>(lines.first), bytes});
+    }
+  }
+  moving_.Move(memory);
 }
 
 int64_t DynamicTable::RowsInMemory() const {

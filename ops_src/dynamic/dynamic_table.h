@@ -21,6 +21,8 @@
 #include "dynamic/stripe.h"
 #include "dynamic/table_lock.h"
 #include "lookup/parallel.h"
+#include "pages/moving_tables.h"
+#include "rows/key_lines.h"
 
 namespace graph_opt {
 
@@ -50,10 +52,11 @@ struct SnapshotPart;
 // laid out again under the table's exclusive lock, with the same numbers.
 //
 // Lookups. Where nothing depends on when rows were looked up or how often (stamps_lookups_), keys
-// are searched in the order in which they come, on all threads (index_search.h): that reads neither
-// metadata nor values, and writes nothing. Only keys without a row are sorted by stripe. Searches
-// share the table's index_lock.h with each other; so do those who change indices, but never both at
-// once. Rows that are freed wait for all holds of that moment, and none move while there is a hold.
+// are searched in the order in which they come, on all threads (rows/search_keys.h): that reads
+// neither metadata nor values, and writes nothing. Only keys without a row are sorted by stripe.
+// Searches share the table's index_lock.h with each other; so do those who change indices, but
+// never both at once. Rows that are freed wait for all holds of that moment, and none move while
+// there is a hold.
 //
 // Stripes. The leading bits of a key's hash say which stripe it belongs to. A lookup that stamps
 // rows, or gives keys rows, sorts its occurrences by stripe on all threads (keys_by_stripe.h); then
@@ -75,7 +78,9 @@ struct SnapshotPart;
 // row by several ops at once race as they do in a variable without `use_locking`.
 //
 // Memory. Once a table has outgrown its first slabs, it asks for large pages, with which random
-// reads of rows are a third quicker. Rows of removed keys are used again. If more than a quarter of
+// reads of rows are a third quicker. The system often has none at the moment when memory is first
+// written, so the first lookup after a table has grown has what it got in small pages moved
+// (moving_tables.h). Rows of removed keys are used again. If more than a quarter of
 // the rows are free after an eviction, the last rows of each stripe move to free ones before them,
 // and the memory behind the slabs at the end is returned to the system.
 class DynamicTable {
@@ -297,6 +302,9 @@ class DynamicTable {
     return holds_->must_begin_again() || (clock_ != nullptr && clock_->must_halve_stamps());
   }
   void Renumber() const;
+  // Whether there are many more keys than when memory was last moved to large pages.
+  bool must_move() const;
+  void MoveToLargePages();  // under a ReadLock
   // Whether there is room for the keys that have no row; of a table with a limit.
   absl::Status CheckRoom(const KeysByStripe& keys, int64_t num_keys, Parallel* parallel) const;
   // Finds keys that have rows, in the order in which they come. Returns how many have none, and
@@ -347,6 +355,7 @@ class DynamicTable {
   std::unique_ptr<RowClock> clock_;  // null: times are not noted
   RowRecords records_;
   AddressRegion metadata_;
+  std::vector<KeyLines> lines_;  // of the stripes' indices
   std::vector<std::unique_ptr<Stripe>> stripes_;
   const std::shared_ptr<RowHolds> holds_;
   mutable TableLock lock_;
@@ -358,6 +367,8 @@ class DynamicTable {
   std::atomic<bool> is_initialized_{false};
   std::atomic<int32_t> step_{RowMetadata::kNeverWritten};
   std::atomic<int64_t> size_{0};
+  std::atomic<int64_t> moved_keys_{0};  // when memory was last moved to large pages
+  MovingTables moving_;
   std::atomic<int64_t> inserted_{0};
   std::atomic<int64_t> removed_{0};
   std::atomic<int64_t> found_{0};

@@ -5,10 +5,10 @@
 
 #include "dynamic/dynamic_table.h"
 #include "dynamic/first_error.h"
-#include "dynamic/index_search.h"
 #include "dynamic/keys_by_stripe.h"
 #include "dynamic/recent_rows.h"
 #include "keys/key_owners.h"
+#include "rows/row_kernels.h"
 #include "scratch/scratch_array.h"
 
 namespace graph_opt {
@@ -16,6 +16,7 @@ namespace graph_opt {
 absl::Status DynamicTable::FindRows(const Find& find, Parallel* parallel, int64_t* rows,
                                     std::shared_ptr<Hold>* hold) {
   if (!reserved_.ok()) return reserved_;
+  if (must_move()) MoveToLargePages();
   *hold = holds_->Take();
   const uint32_t ticket = (*hold)->ticket();
   if (clock_ != nullptr) clock_->NoteLookup(ticket);
@@ -50,8 +51,16 @@ int64_t DynamicTable::FindKnown(const Find& find, Parallel* parallel, int64_t* r
   {
     const IndexLock::Guard reads(&index_lock_, IndexLock::kRead);
     parallel->Run(num_blocks, [&](int64_t block) {
-      IndexSearch search(stripes_, stripe_shift_, find.keys, rows);
-      counts[block] = search.Find(begin(block), begin(block + 1), missed + begin(block));
+      const int64_t first = begin(block);
+      KeySearch search;
+      search.stripes = lines_.data();
+      search.stripe_shift = stripe_shift_;
+      search.keys = find.keys;
+      search.begin = first;
+      search.end = begin(block + 1);
+      search.rows = rows;
+      search.missed = missed + first;
+      counts[block] = BestRowKernels().search_keys(search);
     });
   }
   int64_t count = 0;

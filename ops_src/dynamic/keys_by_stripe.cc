@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "dynamic/key_hash.h"
+#include "keys/key_hash.h"
 
 namespace graph_opt {
 

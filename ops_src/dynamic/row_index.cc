@@ -1,5 +1,6 @@
 #include "dynamic/row_index.h"
 
+#include <cstdlib>
 #include <cstring>
 #include <utility>
 
@@ -8,17 +9,18 @@
 namespace graph_opt {
 
 constexpr uint32_t RowIndex::kAbsent;
-constexpr int64_t RowIndex::kKeysPerLine;
 
-RowIndex::RowIndex(int64_t lines) : num_lines_(static_cast<uint64_t>(lines)) {
+RowIndex::RowIndex(int64_t lines) : lines_{nullptr, static_cast<uint64_t>(lines)} {
   void* const memory = NewInLargePages(bytes());
   std::memset(memory, 0, bytes());
-  lines_.reset(static_cast<Line*>(memory));
+  lines_.first = static_cast<KeyLine*>(memory);
 }
 
+RowIndex::~RowIndex() { std::free(lines_.first); }
+
 void RowIndex::Add(int64_t key, uint64_t hash, uint32_t row) {
-  for (uint64_t at = HomeOf(hash);; at = After(at)) {
-    Line* const line = &lines_.get()[at];
+  for (uint64_t at = HomeOf(lines_, hash);; at = LineAfter(lines_, at)) {
+    KeyLine* const line = &lines_.first[at];
     for (int i = 0; i < kKeysPerLine; ++i) {
       if (line->rows[i] != kAbsent) continue;
       line->keys[i] = key;
@@ -38,8 +40,8 @@ void RowIndex::Remove(int64_t key, uint64_t hash) {
 void RowIndex::Replace(int64_t key, uint64_t hash, uint32_t row) { *PlaceOf(key, hash, 0) = row; }
 
 uint32_t* RowIndex::PlaceOf(int64_t key, uint64_t hash, int passed) {
-  for (uint64_t at = HomeOf(hash);; at = After(at)) {
-    Line* const line = &lines_.get()[at];
+  for (uint64_t at = HomeOf(lines_, hash);; at = LineAfter(lines_, at)) {
+    KeyLine* const line = &lines_.first[at];
     for (int i = 0; i < kKeysPerLine; ++i) {
       if (line->rows[i] != kAbsent && line->keys[i] == key) return &line->rows[i];
     }
@@ -48,7 +50,6 @@ uint32_t* RowIndex::PlaceOf(int64_t key, uint64_t hash, int passed) {
 }
 
 void RowIndex::Swap(RowIndex* other) {
-  std::swap(num_lines_, other->num_lines_);
   std::swap(lines_, other->lines_);
   std::swap(size_, other->size_);
 }

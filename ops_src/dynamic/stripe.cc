@@ -17,12 +17,14 @@ namespace {
 constexpr int64_t kFewLines = 64;  // so many are made in microseconds
 
 // Of an index with so many lines, whose searches then seldom need a second one.
-int64_t MostRows(int64_t lines) { return lines * RowIndex::kKeysPerLine * 4 / 5; }
+int64_t MostRows(int64_t lines) { return lines * kKeysPerLine * 4 / 5; }
 
 }  // namespace
 
-Stripe::Stripe(int number, int num_stripes, RowMetadata* metadata)
-    : number_(number), numbers_{0, num_stripes}, metadata_(metadata), index_(1) {}
+Stripe::Stripe(int number, int num_stripes, RowMetadata* metadata, KeyLines* lines)
+    : number_(number), numbers_{0, num_stripes}, metadata_(metadata), lines_(lines), index_(1) {
+  *lines_ = index_.key_lines();
+}
 
 void Stripe::Add(const Probe& probe, uint32_t row, uint32_t ticket) {
   if (!free_.empty() && free_.front().row == row) {
@@ -84,6 +86,7 @@ void Stripe::MakeIndex(int64_t lines) {
     made.Add(probe.key, probe.hash, row);
   });
   index_.Swap(&made);
+  *lines_ = index_.key_lines();
 }
 
 void Stripe::Compact(uint32_t oldest_hold, const std::function<void(uint32_t, uint32_t)>& copy) {

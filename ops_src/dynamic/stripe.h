@@ -7,11 +7,11 @@
 #include <functional>
 #include <mutex>
 
-#include "dynamic/key_hash.h"
 #include "dynamic/row_index.h"
 #include "dynamic/row_metadata.h"
 #include "dynamic/row_numbers.h"
 #include "dynamic/stripe_policies.h"
+#include "keys/key_hash.h"
 
 namespace graph_opt {
 
@@ -29,14 +29,14 @@ class Stripe {
     uint64_t hash = 0;
   };
 
-  Stripe(int number, int num_stripes, RowMetadata* metadata);
+  // `lines` are told those of the index, whenever it is made anew.
+  Stripe(int number, int num_stripes, RowMetadata* metadata, KeyLines* lines);
 
   // Where the rows of this stripe begin. Only while it is empty.
   void SetFirstRow(int64_t first_row) { numbers_.first_row = first_row; }
 
   // The line of the index that Find reads first.
-  const RowIndex::Line* Home(const Probe& probe) const { return index_.Home(probe.hash); }
-  const RowIndex::Line* Next(const RowIndex::Line* line) const { return index_.Next(line); }
+  const KeyLine* Home(const Probe& probe) const { return index_.Home(probe.hash); }
 
   // The row of a key, or kAbsent.
   uint32_t Find(const Probe& probe) const { return index_.Find(probe.key, probe.hash); }
@@ -116,6 +116,7 @@ class Stripe {
   const int number_;
   RowNumbers numbers_;
   RowMetadata* const metadata_;
+  KeyLines* const lines_;
   int64_t rows_ = 0;
   RowIndex index_;
   std::deque<FreeRow> free_;

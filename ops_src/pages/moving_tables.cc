@@ -115,10 +115,10 @@ class Mover {
 void MovingTables::Move(const std::vector<Memory>& tables) {
   if (!CanMoveToLargePages()) return;
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (known_.size() != tables.size()) known_.assign(tables.size(), nullptr);
+  if (known_.size() != tables.size()) known_.assign(tables.size(), Memory{nullptr, 0});
   for (size_t i = 0; i < tables.size(); ++i) {
-    if (known_[i] == tables[i].data) continue;
-    known_[i] = tables[i].data;
+    if (known_[i].data == tables[i].data && known_[i].bytes == tables[i].bytes) continue;
+    known_[i] = tables[i];
     if (tables[i].bytes >= kLeastShare) Mover::OfProcess()->Add(PagesOf(tables[i]));
   }
 }

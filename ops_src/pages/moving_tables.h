@@ -7,8 +7,8 @@
 
 namespace graph_opt {
 
-// Has the memory of an op's tables, which somebody else has allocated, moved to large pages: by a
-// thread of low priority, which lives while there is memory to move. Any thread may call.
+// Has the memory of tables that is in use moved to large pages: by a thread of low priority, which
+// lives while there is memory to move. Any thread may call.
 class MovingTables {
  public:
   struct Memory {
@@ -16,12 +16,13 @@ class MovingTables {
     int64_t bytes;
   };
 
-  // The op's tables as they are now. Does next to nothing for those that lie where they did.
+  // The tables as they are now. Does next to nothing for those that are where they were, and as
+  // large.
   void Move(const std::vector<Memory>& tables);
 
  private:
   std::mutex mutex_;
-  std::vector<const char*> known_;
+  std::vector<Memory> known_;
 };
 
 }  // namespace graph_opt

@@ -105,7 +105,14 @@ void UpdateRuns(const Occurrences& all, const UpdateRows& rows) {
 
 void CatchUpRows(const IdleRows& rows) { SetFor(rows.dim, RowType::kFloat).catch_up_rows(rows); }
 
-const RowKernels kBest = {"best", 1, Pool, CopyRows, AddToRows, SumRuns, UpdateRuns, CatchUpRows};
+// Lines are as wide as the widest vectors.
+int64_t SearchKeys(const KeySearch& search) {
+  const Runnable& found = Found();
+  return found.sets[found.count - 1]->search_keys(search);
+}
+
+const RowKernels kBest = {"best",  1,          Pool,        CopyRows,  AddToRows,
+                          SumRuns, UpdateRuns, CatchUpRows, SearchKeys};
 
 }  // namespace
 

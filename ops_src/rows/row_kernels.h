@@ -4,6 +4,7 @@
 #include <stdint.h>
 
 #include "optimizers/optimizer.h"
+#include "rows/key_lines.h"
 #include "rows/row_types.h"
 
 namespace graph_opt {
@@ -160,6 +161,8 @@ struct RowKernels {
   int64_t (*sum_runs)(const Occurrences& occurrences, const RunSums& sums);
   void (*update_runs)(const Occurrences& occurrences, const UpdateRows& rows);
   void (*catch_up_rows)(const IdleRows& rows);
+  // Returns how many keys have no row.
+  int64_t (*search_keys)(const KeySearch& search);
 };
 
 // For each call the fastest that this machine runs, which depends on how wide the rows are.

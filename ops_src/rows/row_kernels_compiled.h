@@ -6,6 +6,7 @@
 #include "rows/read_rows.h"
 #include "rows/row_kernels.h"
 #include "rows/run_sums.h"
+#include "rows/search_keys.h"
 #include "rows/single_rows.h"
 #include "rows/update_rows.h"
 #include "rows/vector_lanes.h"
@@ -184,8 +185,9 @@ void Pool(const PoolBlock& block) {
 }
 
 extern const RowKernels kRowKernels;
-const RowKernels kRowKernels = {GRAPH_OPT_SET_NAME, kLanes,  Pool,       CopyRows,
-                                AddToRows,          SumRuns, UpdateRuns, CatchUpRows};
+const RowKernels kRowKernels = {GRAPH_OPT_SET_NAME, kLanes,      Pool,
+                                CopyRows,           AddToRows,   SumRuns,
+                                UpdateRuns,         CatchUpRows, SearchKeys};
 
 }  // namespace GRAPH_OPT_SET
 }  // namespace graph_opt

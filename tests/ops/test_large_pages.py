@@ -66,6 +66,48 @@ print(json.dumps(dict(before=before, after=after, losses=losses, fused=fused)))
 # Tables and their accumulators, less the ends that share a page with little else.
 WANTED_BYTES = 60 << 20
 
+# What is written while the process gets no large pages, and what a lookup finds later.
+DYNAMIC_PROGRAM = """
+import ctypes
+import json
+import time
+import numpy as np
+import tensorflow.compat.v1 as tf
+import graph_opt
+
+PR_SET_THP_DISABLE = 41
+tf.disable_eager_execution()
+table = graph_opt.get_embedding_variable("table", 16, initializer=tf.random_normal_initializer())
+keys = tf.placeholder(tf.int64, [None])
+rows = tf.nn.embedding_lookup(table, keys)
+
+def large():
+    for line in open("/proc/self/smaps_rollup"):
+        if line.startswith("AnonHugePages"):
+            return int(line.split()[1]) << 10
+
+def disable(large_pages):
+    assert ctypes.CDLL(None).prctl(PR_SET_THP_DISABLE, large_pages, 0, 0, 0) == 0
+
+with tf.Session() as session:
+    session.run(tf.global_variables_initializer())
+    disable(1)
+    first = session.run(rows, {{keys: np.arange({small})}})
+    before = large()
+    disable(0)
+    session.run(rows, {{keys: np.arange({small}, {all})}})
+    until = time.monotonic() + 60
+    again = session.run(rows, {{keys: np.arange({small})}})
+    while large() - before < {wanted} and time.monotonic() < until:
+        again = session.run(rows, {{keys: np.arange({small})}})
+    after = large()
+print(json.dumps(dict(before=before, after=after, same=bool((first == again).all()))))
+"""
+# The rows that were written without large pages are 32 MB, and the others 8.
+SMALL_PAGE_KEYS = 1 << 19
+ALL_KEYS = 5 << 17
+DYNAMIC_BYTES = 36 << 20
+
 
 def _release() -> Tuple[int, ...]:
     version = Path("/proc/sys/kernel/osrelease")
@@ -80,10 +122,13 @@ def _trained(tmp_path: Path, forbidden: bool) -> Dict[str, Any]:
     return found
 
 
-@pytest.mark.skipif(
+moves_memory = pytest.mark.skipif(
     not ENABLED.exists() or "[never]" in ENABLED.read_text() or _release() < LINUX_THAT_MOVES,
     reason="the system moves no memory to large pages: that takes Linux 6.1",
 )
+
+
+@moves_memory
 def test_tables_and_slots_move_while_they_are_trained(tmp_path: Path) -> None:
     moved = _trained(tmp_path, forbidden=False)
     left = _trained(tmp_path, forbidden=True)
@@ -92,3 +137,13 @@ def test_tables_and_slots_move_while_they_are_trained(tmp_path: Path) -> None:
     assert left["after"] == left["before"]
     assert moved["losses"] == left["losses"]
     assert moved["losses"][-1] < moved["losses"][0]
+
+
+@moves_memory
+def test_dynamic_tables_move_once_they_have_grown(tmp_path: Path) -> None:
+    program = DYNAMIC_PROGRAM.format(small=SMALL_PAGE_KEYS, all=ALL_KEYS, wanted=DYNAMIC_BYTES)
+    ran = run_forked(program, tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    found = json.loads(ran.stdout.splitlines()[-1])
+    assert found["after"] - found["before"] >= DYNAMIC_BYTES
+    assert found["same"]
