@@ -22,6 +22,10 @@ from graph_opt.ops.stock_lookup import LookupIds, lookup_separately
 # Attribute of nodes that a rewrite made; passes use the same name.
 _FUSED = "_fused_by_graph_opt"
 _FRAMES = ("Enter", "RefEnter")
+_REWRITTEN = (
+    "a rewrite made it, and the graph had been rewritten before it was imported, or training that "
+    "was built after the session's first run reads its shape (build all training before)"
+)
 
 
 def stock_groups(graph_def: Any, graph: Any, made: Dict[bytes, List[Any]]) -> List[str]:
@@ -75,9 +79,7 @@ def _superseded(graph_def: Any) -> Set[str]:
 def _replaced(node: Any, graph: Any, in_frame: bool) -> List[Any]:
     attributes = GroupAttributes.of(graph.get_operation_by_name(node.name))
     if _FUSED in node.attr:
-        raise tf.errors.UnimplementedError(
-            None, None, "it is part of a graph that had been rewritten before it was imported"
-        )
+        raise tf.errors.UnimplementedError(None, None, _REWRITTEN)
     if node.op in _UPDATES:
         return nodes_in_place_of(
             node, graph, lambda inputs: _build_update(node, inputs), in_frame, writes=True

@@ -253,7 +253,10 @@ class FetchMap:
         if not any(is_reference(read) for read in tensor.op.inputs):
             return False
         return any(
-            reader.type in GATHERS and reader.name in self._not_run for reader in tensor.consumers()
+            reader.type in GATHERS
+            and reader.name in self._not_run
+            and reader.inputs[0].name == tensor.name
+            for reader in tensor.consumers()
         )
 
     def fed_value(self, tensor: Any, value: Any) -> Any:

@@ -189,6 +189,13 @@ def a_queue_that_waits_for_a_batch(inputs: Inputs) -> None:
     looked_up(queue.dequeue_many(tf.size(inputs["one"])))
 
 
+@left_in_main("batch_source_shared")
+def two_reads_of_an_iterator(inputs: Inputs) -> None:
+    iterator = tf.data.make_one_shot_iterator(tf.data.Dataset.range(9).repeat())
+    looked_up(iterator.get_next())
+    iterator.get_next()
+
+
 @left_in_main("collective_upstream")
 def ids_of_all_ranks(inputs: Inputs) -> None:
     looked_up(

@@ -67,6 +67,7 @@ class Input(NamedTuple):
       odd: Whether the last is smaller.
       staged: Whether the script itself says where the IO stage is.
       seed: Of the ids.
+      again: Whether each step takes another batch from the same source; not from a staged one.
     """
 
     source: str = "one_shot"
@@ -75,6 +76,12 @@ class Input(NamedTuple):
     odd: bool = False
     staged: bool = False
     seed: int = 0
+    again: bool = False
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether two nodes take batches from the source."""
+        return self.again and not self.staged
 
 
 class Model(NamedTuple):
@@ -132,6 +139,7 @@ INPUT = st.builds(
     odd=st.booleans(),
     staged=st.booleans(),
     seed=st.integers(0, 99),
+    again=st.sampled_from([False, False, False, True]),
 )
 DENSE_OPS = (
     *("log", "parse", "join", "draw", "check", "weigh", "scale"),

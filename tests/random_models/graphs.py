@@ -160,7 +160,8 @@ def _batches(choice: Input) -> Tuple[Dict[str, Any], List[Any]]:
     `one` [B], `dense` [B, 2] and `label` [B, 1].
     """
     random = np.random.RandomState(choice.seed)
-    count = choice.batch * choice.steps - (choice.odd and choice.batch > 1)
+    taken = 2 if choice.is_shared else 1
+    count = choice.batch * choice.steps * taken - (choice.odd and choice.batch > 1)
     bags = random.randint(0, VOCABULARY, [count, 3])
     bags[random.rand(count, 3) < 0.4] = -1
     data: Dict[str, np.ndarray] = {
@@ -171,25 +172,38 @@ def _batches(choice: Input) -> Tuple[Dict[str, Any], List[Any]]:
         "dense": random.rand(count, 2).astype(np.float32),
         "label": random.randint(0, 2, [count, 1]).astype(np.float32),
     }
+    take, start = _source(choice, data)
+    inputs = take()
+    if choice.is_shared:
+        with tf.control_dependencies(list(inputs.values())):
+            other = tf.reduce_mean(take()["dense"], 0)
+        inputs["dense"] = tf.maximum(inputs["dense"], other)
+    return inputs, start
+
+
+def _source(choice: Input, data: Dict[str, np.ndarray]) -> Tuple[Callable[[], Any], List[Any]]:
+    """What makes a node that takes a batch, and what starts the source."""
     if choice.source == "queue":
-        return _queued(data, choice.batch)
+        return _queue(data, choice.batch)
     dataset = tf.data.Dataset.from_tensor_slices(data).batch(choice.batch)
     if choice.source == "one_shot":
-        return dict(tf.data.make_one_shot_iterator(dataset).get_next()), []
-    if choice.source == "initializable":
+        iterator, start = tf.data.make_one_shot_iterator(dataset), []
+    elif choice.source == "initializable":
         iterator = tf.data.make_initializable_iterator(dataset)
-        return dict(iterator.get_next()), [iterator.initializer]
-    types, shapes = tf.data.get_output_types(dataset), tf.data.get_output_shapes(dataset)
-    iterator = tf.data.Iterator.from_structure(types, shapes)
-    return dict(iterator.get_next()), [iterator.make_initializer(dataset)]
+        start = [iterator.initializer]
+    else:
+        types, shapes = tf.data.get_output_types(dataset), tf.data.get_output_shapes(dataset)
+        iterator = tf.data.Iterator.from_structure(types, shapes)
+        start = [iterator.make_initializer(dataset)]
+    return lambda: dict(iterator.get_next()), start
 
 
-def _queued(data: Dict[str, np.ndarray], batch: int) -> Tuple[Dict[str, Any], List[Any]]:
+def _queue(data: Dict[str, np.ndarray], batch: int) -> Tuple[Callable[[], Any], List[Any]]:
     names = sorted(data)
     types = [tf.as_dtype(data[name].dtype) for name in names]
     queue = tf.FIFOQueue(-1, types, [data[name].shape[1:] for name in names])
-    values = queue.dequeue_up_to(batch)
-    return dict(zip(names, values)), [queue.enqueue_many([data[n] for n in names]), queue.close()]
+    start = [queue.enqueue_many([data[n] for n in names]), queue.close()]
+    return lambda: dict(zip(names, queue.dequeue_up_to(batch))), start
 
 
 def _table(number: int, choice: Table) -> Any:
@@ -337,7 +351,13 @@ def assert_same(one: Trained, other: Trained) -> None:
 
 
 def assert_moved(model: Model, report: Any) -> None:
-    """The lookups run ahead whose rows the training needs; one op may do others as well."""
+    """The lookups run ahead whose rows the training needs; one op may do others as well.
+
+    None do where two nodes take batches from the source.
+    """
     moved = sum(one.count for one in report.lookups if one.outcome == "moved")
+    if model.inputs.is_shared:
+        assert moved == 0
+        return
     read = sum(one.read for one in model.lookups)
     assert read <= moved <= (len(model.lookups) if model.grouped else read)

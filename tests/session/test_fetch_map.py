@@ -154,6 +154,23 @@ def test_feeding_a_table_reaches_its_lookups_or_is_refused(fused: bool, ahead: b
                 assert (rows == 1).all()
 
 
+@pytest.mark.parametrize("resource", [False, True])
+def test_ids_of_an_iterator_may_be_fed_to_lookups_that_are_fused(resource: bool) -> None:
+    ids = tf.data.make_one_shot_iterator(tf.data.Dataset.range(8).batch(4)).get_next()
+    values = np.arange(20, dtype=np.float32).reshape([10, 2])
+    table = tf.get_variable("table", initializer=values, use_resource=resource)
+    rows = tf.nn.embedding_lookup(table, ids)
+    train_op = tf.train.GradientDescentOptimizer(1.0).minimize(tf.reduce_sum(rows))
+    config = graph_opt.ConfigProto()
+    config.graph_options.optimizer_options.do_group_embedding = True
+    with graph_opt.Session(config=config) as session:
+        session.run(tf.global_variables_initializer())
+        fed, _ = session.run([rows, train_op], {ids: [9, 5]})
+        np.testing.assert_array_equal(fed, values[[9, 5]])
+        np.testing.assert_array_equal(session.run(rows), values[:4])
+        np.testing.assert_array_equal(session.run(rows, {ids: [9]}), values[[9]] - 1)
+
+
 def test_feeding_main_is_as_before(session: Any, model: SmallModel) -> None:
     assert session.run(model.loss, {model.loss: 5.0}) == 5.0
     assert list(session.run(model.features["row"])) == row_batches()[0]

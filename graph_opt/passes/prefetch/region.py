@@ -22,6 +22,7 @@ from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.passes.io_stages import BatchFlow, is_stage, sources_of
 from graph_opt.passes.prefetch.choices import Choice
 from graph_opt.passes.prefetch.movable import Movability
+from graph_opt.passes.prefetch.shared_inputs import refuse_shared
 from graph_opt.rules.exchanges import Exchange, exchanges_of
 from graph_opt.rules.lookup import MARKED, Lookup
 
@@ -323,6 +324,9 @@ def refuse_source(
     """
     if is_stage(view, source):
         return None
+    shared = refuse_shared(view, source, choice)
+    if shared is not None:
+        return shared
     if choice is not None:
         return choice.refuse(movability) or movability.refuse_datasets(choice.iterators)
     handles = [tensor.node for tensor in view.inputs(source)]
