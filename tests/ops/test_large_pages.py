@@ -14,8 +14,8 @@ ENABLED = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 LINUX_THAT_MOVES = (6, 1)
 
 # Two tables of 16 MB, and many small ones that share large pages. What the process allocates
-# otherwise is in small pages, unless large ones are the default. Large arrays of NumPy, which asks for
-# large pages, would be counted until they are freed.
+# otherwise is in small pages, unless large ones are the default. Large arrays of NumPy, which asks
+# for large pages, would be counted until they are freed.
 PROGRAM = """
 import ctypes
 import json
