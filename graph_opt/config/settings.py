@@ -14,7 +14,8 @@ from graph_opt.config.messages import ConfigProto
 from graph_opt.config.option_names import near_matches, no_such_option
 from graph_opt.config.text import option_paths
 
-_SMART_STAGE = ".smart_stage_options."
+# Their options have names of others, which are the ones that the short names are for.
+_REPEATED = (".smart_stage_options.", ".pluggable_device_options.")
 _PLAIN_VALUE = re.compile(r"^[\w.+-]+$")
 
 
@@ -77,8 +78,7 @@ def _full_path(key: str) -> str:
         return key
     name = key.rsplit(".", 1)[-1]
     ends = [path for path in by_name.get(name, ()) if path.endswith("." + key)]
-    # Its options have names of others, which are the ones that the short names are for.
-    ends = [path for path in ends if _SMART_STAGE not in path] or ends
+    ends = [path for path in ends if not any(part in "." + path for part in _REPEATED)] or ends
     if len(ends) == 1:
         return ends[0]
     if ends:

@@ -19,6 +19,7 @@ from graph_opt.cli.main import main
 from graph_opt.cli.programs import ProgramError, find_module
 from graph_opt.compat import tf
 from tests.forked_programs import Ended, start_graph_opt
+from tests.release_features import needs_estimators
 
 SCRIPTS = Path(__file__).resolve().parent / "scripts"
 REPOSITORY = SCRIPTS.parents[2]
@@ -172,6 +173,7 @@ def test_ctrl_c_in_a_training_ends_it_within_seconds(folder: Path) -> None:
     assert error.splitlines()[-1] == "KeyboardInterrupt"
 
 
+@needs_estimators
 def test_every_way_of_importing_tensorflow_gives_version_1(folder: Path) -> None:
     done = _forked(["--tf1", "imports.py"], folder)
     assert "graph-opt run:" not in done.stderr  # No notice for those who ask for it.

@@ -11,6 +11,7 @@ import pytest
 
 from tests.forked_programs import Ended, run_script, start_graph_opt
 from tests.quick_cases import slow_but
+from tests.release_features import needs_estimators
 
 SCRIPTS = Path(__file__).resolve().parent / "scripts"
 
@@ -80,6 +81,7 @@ def test_every_name_of_the_list_differs_between_the_versions(
     assert [name for name in old if old[name] == new[name]] == []
 
 
+@needs_estimators
 @pytest.mark.parametrize("version", slow_but(["1", "2"], "1"))
 def test_a_script_computes_what_it_does_under_python(
     output: Callable[[str], Ended], version: str

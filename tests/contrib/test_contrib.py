@@ -26,6 +26,7 @@ from graph_opt.contrib import (
 from graph_opt.contrib.opt import LazyAdamOptimizer
 from graph_opt.contrib.training import HParams
 from tests.contrib.test_layers import values_of
+from tests.release_features import needs_estimators
 
 
 @pytest.mark.parametrize("of_keys", [False, True])
@@ -169,7 +170,7 @@ FROM_FILES = (
         ("layers.conv2d", "use tf.layers"),
         ("slim.conv2d", "look in the package tf_slim"),
         ("opt.NadamOptimizer", "use tf.keras.optimizers.legacy.Nadam"),
-        ("estimator.multi_head", "use tf.estimator.MultiHead"),
+        pytest.param("estimator.multi_head", "use tf.estimator.MultiHead", marks=needs_estimators),
         ("learn", "use tf.estimator"),
         ("graph_editor", "it has data, estimator"),
     ],

@@ -11,6 +11,7 @@ from typing import Any, Dict, List
 
 import graph_opt
 from graph_opt.compat import tf
+from tests.release_features import HAS_ESTIMATORS
 
 NAMES = Path(__file__).with_name("names.txt")
 LINE = re.compile(r"(?P<path>[\w.]+)(?:\((?P<arguments>.*)\)| = (?P<number>\d+))?$")
@@ -56,6 +57,8 @@ def takes(function: Any, keyword: str) -> bool:
 
 def test_every_name_is_found() -> None:
     lines = [line for line in NAMES.read_text("utf-8").splitlines() if line and line[0] != "#"]
+    if not HAS_ESTIMATORS:
+        lines = [line for line in lines if not line.startswith("tf.estimator.")]
     faults: Dict[str, List[str]] = {}
     with graph_opt.install(contrib=True):
         for line in lines:

@@ -15,6 +15,7 @@ from graph_opt.dynamic.incremental_hook import IncrementalCheckpointHook
 from graph_opt.export.users_graph import is_ours
 from graph_opt.ops import dynamic_content
 from tests.dynamic.saved_tables import KEYS, Model
+from tests.release_features import needs_estimators
 
 
 def test_an_increment_has_what_has_changed_since_the_full_checkpoint(tmp_path: Path) -> None:
@@ -108,6 +109,7 @@ def test_monitored_sessions_write_and_restore_increments(tmp_path: Path) -> None
     assert len(kept) == 5 and "incremental_model.ckpt-6.index" in kept, "max_to_keep of all runs"
 
 
+@needs_estimators
 def test_an_estimator_writes_and_restores_increments(tmp_path: Path) -> None:
     """Its saver has no ops yet when hooks begin."""
     folder, steps = str(tmp_path), 4
@@ -185,6 +187,7 @@ def test_scripts_of_deeprec_ask_for_increments(tmp_path: Path) -> None:
             assert isinstance(scaffold.saver.save.__self__, IncrementalSaver)
 
 
+@needs_estimators
 def test_an_estimators_export_follows_the_increments(tmp_path: Path) -> None:
     """TensorFlow's ops alone serve it, and catch it up."""
 

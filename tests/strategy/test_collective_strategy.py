@@ -15,6 +15,7 @@ from graph_opt.compat import tf
 from graph_opt.embedding.marked_tables import marked_tables
 from graph_opt.sharding.in_process import InProcessGroup
 from graph_opt.sharding.transport_in_use import communicating_through
+from tests.release_features import needs_estimators
 
 MODULE = "tensorflow.python.distribute.group_embedding_collective_strategy"
 KEY = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
@@ -63,6 +64,7 @@ def served(folder: str, ids: np.ndarray) -> Dict[str, np.ndarray]:
         return result
 
 
+@needs_estimators
 def test_an_estimator_trains_evaluates_and_exports(strategy: Any, tmp_path: Path) -> None:
     estimator = strategy.estimator(
         model_fn, model_dir=str(tmp_path / "model"), params={"strategy": strategy}
