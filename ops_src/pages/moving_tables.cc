@@ -1,11 +1,9 @@
 #include "pages/moving_tables.h"
 
-#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <thread>
-#include <vector>
 
 #include "pages/large_pages.h"
 #include "threads/thread_priority.h"
@@ -90,8 +88,7 @@ class Mover {
       refused = move == PageMove::kDone ? 0 : refused + 1;
       if (move == PageMove::kNoneLeft) Leave({pages.next, pages.next + kLargePageBytes});
     }
-    const bool ended_early = pages.next < pages.end;
-    if (ended_early && !left_.empty() && left_.back().end == pages.next) Leave(pages);
+    if (!left_.empty() && left_.back().end == pages.next) left_.back().end = pages.end;
   }
 
   void Leave(const Pages& pages) {
