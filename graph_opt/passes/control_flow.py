@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import Dict, List, Tuple
 
 from graph_opt.graph.view import BACK_EDGE_SOURCES, GraphView
+from graph_opt.rules.op_names import SWITCHES
 
 OUT_OF = frozenset(["Merge", "RefMerge", "Exit", "RefExit"])
 """The ops that end one."""
 ENTERS = frozenset(["Enter", "RefEnter"])
 """The ops that begin a loop."""
 _EXITS = frozenset(["Exit", "RefExit"])
-_SWITCHES = frozenset(["Switch", "RefSwitch"])
 _MERGES = frozenset(["Merge", "RefMerge"])
 
 
@@ -61,7 +61,7 @@ def _change(view: GraphView, name: str) -> int:
         return 1
     if op in _EXITS:
         return -1
-    if op in _SWITCHES:
+    if op in SWITCHES:
         condition = view.through_identity(view.inputs(name)[1])
         return int(view.op(condition.node) != "LoopCond")
     if op in _MERGES:

@@ -25,9 +25,9 @@ from graph_opt.passes.io_stages import BATCH_SOURCES
 from graph_opt.passes.node_writer import NodeWriter
 from graph_opt.passes.prefetch.choices import Choice
 from graph_opt.passes.prefetch.movable import Movability
+from graph_opt.rules.op_names import SWITCHES
 
 _SCOPE = "chosen_input"
-_SWITCHES = ("Switch", "RefSwitch")
 _NOT_IN_BRANCH = frozenset(
     ["Merge", "RefMerge", "Enter", "RefEnter", "Exit", "RefExit", "NextIteration", "LoopCond"]
 )
@@ -164,7 +164,7 @@ class BranchedInput(_Conditional):
     def _refuse_captured(
         self, movability: Movability, name: str, tensor: TensorRef
     ) -> Optional[Refusal]:
-        if self.view.op(tensor.node) not in _SWITCHES:
+        if self.view.op(tensor.node) not in SWITCHES:
             return None
         captured = self.view.inputs(tensor.node)[0]
         return movability.refuse_outside(name, captured.node, reads_table=False)
@@ -187,7 +187,7 @@ class BranchedInput(_Conditional):
         writer.node(name, original.op, inputs, original.device, **attributes)
 
     def _copied(self, tensor: TensorRef, inside: FrozenSet[str], writer: NodeWriter) -> str:
-        if self.view.op(tensor.node) in _SWITCHES:
+        if self.view.op(tensor.node) in SWITCHES:
             return self.view.inputs(tensor.node)[0].input_name
         if tensor.node in inside:
             return TensorRef(writer.name(tensor.node), tensor.index).input_name
@@ -289,7 +289,7 @@ def _side(view: GraphView, tensor: TensorRef) -> Optional[_Side]:
     pending = [tensor]
     while pending:
         at = pending.pop()
-        if view.op(at.node) in _SWITCHES:
+        if view.op(at.node) in SWITCHES:
             condition = view.through_identity(view.inputs(at.node)[1])
             switched.add((condition, at.index))
             continue
@@ -316,7 +316,7 @@ def _is_pivot(view: GraphView, name: str) -> bool:
     if view.op(name) != "Identity":
         return False
     source = view.inputs(name)[0].node
-    return view.op(source) in _SWITCHES and len(set(view.inputs(source))) == 1
+    return view.op(source) in SWITCHES and len(set(view.inputs(source))) == 1
 
 
 def _leaks(view: GraphView, group: _Group) -> bool:

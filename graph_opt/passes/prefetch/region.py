@@ -25,8 +25,8 @@ from graph_opt.passes.prefetch.movable import Movability
 from graph_opt.passes.prefetch.shared_inputs import refuse_shared
 from graph_opt.rules.exchanges import Exchange, exchanges_of
 from graph_opt.rules.lookup import MARKED, Lookup
+from graph_opt.rules.op_names import SWITCHES
 
-_SWITCHES = ("Switch", "RefSwitch")
 _MERGES = ("Merge", "RefMerge")
 _Branches = FrozenSet[Tuple[TensorRef, int]]
 _NO_BRANCH: _Branches = frozenset()
@@ -250,7 +250,7 @@ class RegionFinder:
         """For nodes inside a tf.cond of v1 control flow, the branches that contain them."""
         view = self._view
         branches: Dict[str, _Branches] = {}
-        if not view.of_op(*_SWITCHES):
+        if not view.of_op(*SWITCHES):
             return branches
         for name in self._flow.order:
             found = self._branches_of(name, branches)
@@ -263,7 +263,7 @@ class RegionFinder:
         above = []
         for tensor in view.inputs(name):
             outer = known.get(tensor.node, _NO_BRANCH)
-            if view.op(tensor.node) in _SWITCHES:
+            if view.op(tensor.node) in SWITCHES:
                 outer = outer | {(view.inputs(tensor.node)[1], tensor.index)}
             above.append(outer)
         if view.op(name) in _MERGES and above:
@@ -272,7 +272,7 @@ class RegionFinder:
         return _NO_BRANCH.union(*above)
 
     def _is_conditional(self, name: str) -> bool:
-        return name in self._branches or self._view.op(name) in _SWITCHES
+        return name in self._branches or self._view.op(name) in SWITCHES
 
     def _unsafe_boundaries(
         self, regions: Sequence[PrefetchRegion], pinned: Dict[str, Refusal]

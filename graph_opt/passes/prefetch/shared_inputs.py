@@ -15,8 +15,8 @@ from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView
 from graph_opt.passes.io_stages import BATCH_SOURCES, ITERATORS
 from graph_opt.passes.prefetch.choices import Choice
+from graph_opt.rules.op_names import SWITCHES
 
-_SWITCHES = ("Switch", "RefSwitch")
 _SHARED = "batch_source_shared"
 
 
@@ -43,7 +43,7 @@ def _input_of(view: GraphView, source: str) -> str:
     """The iterator or queue that a source takes batches from, also through a `tf.cond`."""
     handle = view.through_identity(view.inputs(source)[0])
     seen: Set[str] = set()
-    while view.op(handle.node) in _SWITCHES and handle.node not in seen:
+    while view.op(handle.node) in SWITCHES and handle.node not in seen:
         seen.add(handle.node)
         handle = view.through_identity(view.inputs(handle.node)[0])
     return handle.node
