@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import FrozenSet, Sequence, Set
 
 from graph_opt.compat.op_definitions import is_registered, is_stateful, may_call_functions
+from graph_opt.graph.control_flow_ops import CONTROL_FLOW
 from graph_opt.graph.view import GraphView, TensorRef
-from graph_opt.rules.op_names import CONTROL_FLOW
 
 _SHAPES = frozenset(["Shape", "ShapeN", "Size", "Rank"])
 # Larger constants are not kept.
-_NOT_FOLDED = CONTROL_FLOW | {"Exit", "NextIteration", "LoopCond", "PlaceholderWithDefault"}
+_NOT_FOLDED = CONTROL_FLOW | {"PlaceholderWithDefault"}
 
 
 def folded_nodes(view: GraphView, order: Sequence[str]) -> FrozenSet[str]:

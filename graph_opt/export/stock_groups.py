@@ -14,6 +14,7 @@ from typing import Any, Callable, Dict, List, Optional, Set
 from graph_opt.compat import tf
 from graph_opt.export.stock_gradients import row_gradients, weight_gradients
 from graph_opt.export.stock_nodes import nodes_in_place_of
+from graph_opt.graph.control_flow_ops import ENTERS
 from graph_opt.graph.undo import node_of_input
 from graph_opt.ops.group_embedding import NO_DEFAULT, SUPERSEDED, GroupAttributes, GroupIds
 from graph_opt.ops.row_formulas import FORMULAS, update_rows_by_formula
@@ -21,7 +22,6 @@ from graph_opt.ops.stock_lookup import LookupIds, lookup_separately
 
 # Attribute of nodes that a rewrite made; passes use the same name.
 _FUSED = "_fused_by_graph_opt"
-_FRAMES = ("Enter", "RefEnter")
 _REWRITTEN = (
     "a rewrite made it, and the graph had been rewritten before it was imported, or training that "
     "was built after the session's first run reads its shape (build all training before)"
@@ -45,7 +45,7 @@ def stock_groups(graph_def: Any, graph: Any, made: Dict[bytes, List[Any]]) -> Li
     lines: List[str] = []
     nodes: List[Any] = []
     superseded = _superseded(graph_def)
-    in_frame = any(node.op in _FRAMES for node in graph_def.node)
+    in_frame = any(node.op in ENTERS for node in graph_def.node)
     for node in graph_def.node:
         if node.op not in ours:
             nodes.append(node)

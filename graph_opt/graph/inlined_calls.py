@@ -26,6 +26,7 @@ from graph_opt.compat.stateful_ops import (
     called_functions,
 )
 from graph_opt.graph.called_bodies import Call, CalledBodies
+from graph_opt.graph.control_flow_ops import INTO_CONTROL_FLOW
 from graph_opt.graph.rewrite import OUTPUT_SHAPES
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.graph.walks import reach
@@ -34,7 +35,6 @@ RETURNED = "IdentityN"
 """What becomes of a call that returns several tensors: each output is the input in its place."""
 
 _CALLS = ("StatefulPartitionedCall", "PartitionedCall")
-_FRAMES = ("Switch", "RefSwitch", "Enter", "RefEnter")
 # Attributes of calls or functions that are not for inlining: compiled as a whole, or exchanged for
 # another implementation on another device.
 _STAYS = ("_noinline", "_XlaMustCompile", "api_implements", "_implements")
@@ -76,7 +76,7 @@ def inline_calls(graph_def: Any, named: AbstractSet[str]) -> int:
     if not graph_def.library.function:
         return 0
     view = GraphView(graph_def)
-    framed = view.descendants(view.of_op(*_FRAMES))
+    framed = view.descendants(view.of_op(*INTO_CONTROL_FLOW))
 
     def replaced(node: Any, library: Mapping[str, Any]) -> Optional[Call]:
         return None if node.name in framed else _replaced(node, library)

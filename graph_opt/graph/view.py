@@ -10,11 +10,9 @@ import numpy as np
 from graph_opt.compat import tf
 from graph_opt.compat.op_definitions import output_dtypes
 from graph_opt.graph.constant_values import constant_value
+from graph_opt.graph.control_flow_ops import BACK_EDGE_SOURCES, MERGES
 from graph_opt.graph.walks import reach, sorted_nodes, spread
 
-# A while loop's back edge, the only legal cycle of a GraphDef.
-BACK_EDGE_SOURCES = frozenset(["NextIteration", "RefNextIteration"])
-_MERGES = frozenset(["Merge", "RefMerge"])
 _PASS_THROUGH = frozenset(["Identity", "EnsureShape", "StopGradient", "PreventGradient"])
 
 Shape = Optional[Tuple[Optional[int], ...]]
@@ -333,7 +331,7 @@ class GraphView:
     def predecessors(self, name: str) -> List[str]:
         """Nodes with a data or control edge to this one, except back edges of loops."""
         data = [tensor.node for tensor in self._inputs[name]]
-        if self._ops[name] in _MERGES:
+        if self._ops[name] in MERGES:
             data = [node for node in data if self._ops[node] not in BACK_EDGE_SOURCES]
         return [*data, *self._controls[name]]
 
@@ -341,7 +339,7 @@ class GraphView:
         """Nodes with a data or control edge from this one, except back edges of loops."""
         data = [consumer for _, consumer, _ in self._uses.get(name, ())]
         if self._ops[name] in BACK_EDGE_SOURCES:
-            data = [node for node in data if self._ops[node] not in _MERGES]
+            data = [node for node in data if self._ops[node] not in MERGES]
         data.extend(self._control_uses.get(name, ()))
         return data
 
@@ -356,7 +354,7 @@ class GraphView:
         missing = {
             name: len(inputs) + len(self._controls[name]) for name, inputs in self._inputs.items()
         }
-        for name in self.of_op(*_MERGES):
+        for name in self.of_op(*MERGES):
             missing[name] = len(self.predecessors(name))
         return sorted_nodes(missing, self._forward_uses(), self._control_uses)
 
@@ -379,7 +377,7 @@ class GraphView:
         """Data edges by source, except back edges of loops."""
         uses = dict(self._uses)
         for name in self.of_op(*BACK_EDGE_SOURCES):
-            uses[name] = [use for use in uses.get(name, ()) if self._ops[use[1]] not in _MERGES]
+            uses[name] = [use for use in uses.get(name, ()) if self._ops[use[1]] not in MERGES]
         return uses
 
     def descendants(self, sources: Iterable[str]) -> Dict[str, None]:

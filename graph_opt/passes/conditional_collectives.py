@@ -16,6 +16,7 @@ from __future__ import annotations
 from typing import Any, Iterator, List, Set, Tuple
 
 from graph_opt.compat.function_bodies import function_body
+from graph_opt.graph.control_flow_ops import SWITCHES
 from graph_opt.graph.edits import Edits
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.passes.dead_nodes import dead_nodes
@@ -23,7 +24,7 @@ from graph_opt.passes.node_writer import free_scope
 from graph_opt.passes.pass_state import PassState
 from graph_opt.reporting.tables import counted
 from graph_opt.rules.gradients.allgather import GATHERS
-from graph_opt.rules.op_names import SWITCHES, is_collective
+from graph_opt.rules.op_names import is_collective
 
 _SCOPE = "several_ranks"
 _IFS = ("If", "StatelessIf")

@@ -1,23 +1,11 @@
-"""Which nodes are inside branches and loops of TensorFlow 1.
-
-branch   Switch -> ... -> Merge
-loop     Enter -> Merge -> Switch -> ... -> NextIteration -> Merge;  Switch -> Exit
-"""
+"""Which nodes are inside branches and loops of TensorFlow 1."""
 
 from __future__ import annotations
 
 from typing import Dict, List, Tuple
 
-from graph_opt.graph.view import BACK_EDGE_SOURCES, GraphView
-from graph_opt.rules.op_names import SWITCHES
-
-OUT_OF = frozenset(["Merge", "RefMerge", "Exit", "RefExit"])
-"""The ops that end one."""
-ENTERS = frozenset(["Enter", "RefEnter"])
-"""The ops that begin a loop."""
-_EXITS = frozenset(["Exit", "RefExit"])
-_MERGES = frozenset(["Merge", "RefMerge"])
-
+from graph_opt.graph.control_flow_ops import BACK_EDGE_SOURCES, ENTERS, EXITS, MERGES, SWITCHES
+from graph_opt.graph.view import GraphView
 
 Frames = Tuple[str, ...]
 
@@ -44,7 +32,7 @@ def loops_of(view: GraphView) -> Dict[str, Frames]:
     for name in view.topological_order() or ():
         before: List[Frames] = [found.get(each, ()) for each in view.predecessors(name)]
         outside = [
-            frames[:-1] if view.op(each) in _EXITS else frames
+            frames[:-1] if view.op(each) in EXITS else frames
             for each, frames in zip(view.predecessors(name), before)
         ]
         frames = max(outside, key=len, default=())
@@ -59,12 +47,12 @@ def _change(view: GraphView, name: str) -> int:
     op = view.op(name)
     if op in ENTERS:
         return 1
-    if op in _EXITS:
+    if op in EXITS:
         return -1
     if op in SWITCHES:
         condition = view.through_identity(view.inputs(name)[1])
         return int(view.op(condition.node) != "LoopCond")
-    if op in _MERGES:
+    if op in MERGES:
         before = [view.op(tensor.node) for tensor in view.inputs(name)]
         return -int(BACK_EDGE_SOURCES.isdisjoint(before))
     return 0

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import AbstractSet, Collection, Dict, List, NamedTuple, Optional, Tuple
 
 from graph_opt.compat import tf
-from graph_opt.graph.view import BACK_EDGE_SOURCES, GraphView
+from graph_opt.graph.control_flow_ops import BACK_EDGE_SOURCES
+from graph_opt.graph.view import GraphView
 from graph_opt.ops.stage_nodes import BUFFER_PUT as BUFFER_PUT
 from graph_opt.ops.stage_nodes import BUFFER_TAKE as BUFFER_TAKE
 from graph_opt.ops.stage_spec import STAND_IN, has_spec, is_stand_in, spec_of

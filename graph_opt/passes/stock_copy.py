@@ -16,9 +16,10 @@ from typing import AbstractSet, Any, Dict, Iterable, List, Mapping, Set, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.compat.stateful_ops import HANDLES, VARIABLES
+from graph_opt.graph.control_flow_ops import ENTERS
 from graph_opt.graph.rewrite import Rewrite
 from graph_opt.graph.view import GraphView, TensorRef
-from graph_opt.passes.control_flow import ENTERS, loops_of
+from graph_opt.passes.control_flow import loops_of
 
 SCOPE = "graph_opt_stock"
 _STATE = "'{}' itself was changed, and tables and variables cannot be there twice"

@@ -12,10 +12,6 @@ PASS_ON = frozenset([*PASS_VALUES_ON, "RefIdentity"])
 # What has a whole variable's value, or passes it or its reference on.
 WHOLE_READS = PASS_ON | {"ReadVariableOp"}
 IDENTITIES = frozenset(["Identity", "EnsureShape"])
-CONTROL_FLOW = frozenset(["Switch", "RefSwitch", "Enter", "RefEnter", "Merge", "RefMerge"])
-SWITCHES = frozenset(["Switch", "RefSwitch"])
-INTO_CONTROL_FLOW = SWITCHES | frozenset(["Enter", "RefEnter"])
-OUT_OF_CONTROL_FLOW = frozenset(["Merge", "RefMerge", "Exit", "RefExit"])
 
 # GATHERS read rows of any tensor; ROW_GATHERS also read rows of a table through its handle.
 GATHERS = frozenset(["Gather", "GatherV2"])

@@ -16,11 +16,12 @@ from graph_opt.compat.live_graph import functions_of
 from graph_opt.compat.op_definitions import takes_reference
 from graph_opt.compat.stateful_ops import FUNCTION_CALLS, VARIABLES, functions_only_read
 from graph_opt.compat.variable_ops import KEEPS_ROWS, is_use
+from graph_opt.graph.control_flow_ops import MERGES, SWITCHES
 from graph_opt.graph.operations import operations_behind
 from graph_opt.passes.io_stages import BUFFER_TAKE
 from graph_opt.runtime.stages import Stage
 
-_PASS_ON = frozenset(["Identity", "RefIdentity", "Switch", "RefSwitch", "Merge", "RefMerge"])
+_PASS_ON = frozenset(["Identity", "RefIdentity"]) | SWITCHES | MERGES
 
 
 class PipelineUse(NamedTuple):

@@ -11,9 +11,10 @@ from typing import AbstractSet, Any, Mapping, NamedTuple, Optional, Set
 from graph_opt.compat.graph_growth import operations_from
 from graph_opt.compat.live_graph import functions_of
 from graph_opt.compat.stateful_ops import MUTABLE_HASH_TABLES, called_functions
+from graph_opt.graph.control_flow_ops import SWITCHES
 from graph_opt.passes.prefetch.written_hash_tables import table_identity, writes_table
 from graph_opt.reporting.stderr import say_for_all_ranks
-from graph_opt.rules.op_names import PASS_ON, SWITCHES
+from graph_opt.rules.op_names import PASS_ON
 from graph_opt.session.stage_reach import StageReach
 
 _WRITTEN = (

@@ -13,16 +13,11 @@ from __future__ import annotations
 from typing import AbstractSet, Iterator, List, NamedTuple, Optional, Tuple
 
 from graph_opt.compat.variable_ops import VariableUse, is_use
+from graph_opt.graph.control_flow_ops import SWITCHES
 from graph_opt.graph.view import GraphView, TensorRef, Use
 from graph_opt.passes.fusion.deferred import DeferredVariable
 from graph_opt.passes.tasks import task_of
-from graph_opt.rules.op_names import (
-    COMBINERS,
-    GROUP_READERS,
-    PASS_ON,
-    ROW_GATHERS,
-    SWITCHES,
-)
+from graph_opt.rules.op_names import COMBINERS, GROUP_READERS, PASS_ON, ROW_GATHERS
 
 # What reads no values.
 _DESCRIBES = frozenset(["Shape", "ShapeN", "Size", "Rank", "ZerosLike", "OnesLike"])

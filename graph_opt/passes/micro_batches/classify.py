@@ -23,10 +23,11 @@ from graph_opt.compat.stateful_ops import (
     RANDOM,
     VARIABLES,
 )
+from graph_opt.graph.control_flow_ops import OUT_OF_CONTROL_FLOW
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.ops.stage_spec import STAND_IN
-from graph_opt.passes.control_flow import OUT_OF, depths
+from graph_opt.passes.control_flow import depths
 from graph_opt.passes.io_stages import BATCH_SOURCES, BUFFER_TAKE
 from graph_opt.passes.micro_batches import elementwise, layout, products, reductions
 from graph_opt.passes.micro_batches.call import COPY, WHOLE, Call, Use
@@ -109,7 +110,7 @@ class Classifier:
 
     def is_inside(self, name: str) -> bool:
         """Whether a node is part of a branch or loop of TensorFlow 1, or ends one."""
-        return self._depth[name] > 0 or self._view.op(name) in OUT_OF
+        return self._depth[name] > 0 or self._view.op(name) in OUT_OF_CONTROL_FLOW
 
     def _classified(self, name: str) -> Node:
         view = self._view

@@ -14,9 +14,9 @@ from typing import AbstractSet, Any, Dict, List, Mapping, NamedTuple, Optional, 
 from graph_opt.compat import tf
 from graph_opt.compat.op_definitions import is_stateful
 from graph_opt.compat.stateful_ops import READS, VARIABLES
+from graph_opt.graph.control_flow_ops import ENTERS
 from graph_opt.graph.rewrite import Rewrite
 from graph_opt.graph.view import GraphView, TensorRef
-from graph_opt.passes.control_flow import ENTERS
 from graph_opt.passes.stock_copy import CannotCopy
 
 _SCOPE = "graph_opt_of_batch"

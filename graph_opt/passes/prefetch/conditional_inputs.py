@@ -16,6 +16,7 @@ from typing import Any, Dict, FrozenSet, List, NamedTuple, Optional, Sequence, S
 from graph_opt.compat import tf
 from graph_opt.compat.function_bodies import FunctionBody, function_body
 from graph_opt.compat.stateful_ops import called_functions
+from graph_opt.graph.control_flow_ops import LOOPS, MERGES, SWITCHES
 from graph_opt.graph.edits import Edits
 from graph_opt.graph.op_call import Tensor
 from graph_opt.graph.refusal import Refusal
@@ -25,12 +26,9 @@ from graph_opt.passes.io_stages import BATCH_SOURCES
 from graph_opt.passes.node_writer import NodeWriter
 from graph_opt.passes.prefetch.choices import Choice
 from graph_opt.passes.prefetch.movable import Movability
-from graph_opt.rules.op_names import SWITCHES
 
 _SCOPE = "chosen_input"
-_NOT_IN_BRANCH = frozenset(
-    ["Merge", "RefMerge", "Enter", "RefEnter", "Exit", "RefExit", "NextIteration", "LoopCond"]
-)
+_NOT_IN_BRANCH = MERGES | LOOPS
 _BRANCHES = ("else_branch", "then_branch")
 _BOOL = tf.bool.as_datatype_enum
 

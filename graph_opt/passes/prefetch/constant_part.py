@@ -13,18 +13,12 @@ from __future__ import annotations
 from typing import AbstractSet, Dict, Sequence, Tuple
 
 from graph_opt.compat.op_definitions import is_value, is_variant
+from graph_opt.graph.control_flow_ops import CONTROL_FLOW
 from graph_opt.graph.view import GraphView
 from graph_opt.ops.stage_spec import TARGET_MARK
 from graph_opt.passes.io_stages import BatchFlow, sources_of
 from graph_opt.passes.prefetch.movable import Movability
 from graph_opt.passes.unused_gradients import UnusedGradients
-
-_CONTROL_FLOW = frozenset(
-    [
-        "Switch", "RefSwitch", "Merge", "RefMerge", "Enter", "RefEnter", "Exit", "RefExit",
-        "NextIteration", "RefNextIteration", "LoopCond",
-    ]
-)  # fmt: skip
 
 
 class ConstantPart:
@@ -93,7 +87,7 @@ class ConstantPart:
 
     def _moves(self, name: str) -> bool:
         view = self._view
-        if view.op(name) in _CONTROL_FLOW or view.attribute(name, TARGET_MARK) is not None:
+        if view.op(name) in CONTROL_FLOW or view.attribute(name, TARGET_MARK) is not None:
             return False
         if not all(is_value(number) for number in view.dtypes(name) or []):
             return False

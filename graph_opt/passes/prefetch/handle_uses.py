@@ -6,8 +6,9 @@ from typing import Iterator
 
 from graph_opt.compat import tf
 from graph_opt.compat.op_definitions import takes_reference
+from graph_opt.graph.control_flow_ops import SWITCHES
 from graph_opt.graph.view import GraphView, TensorRef, Use
-from graph_opt.rules.op_names import PASS_ON, SWITCHES
+from graph_opt.rules.op_names import PASS_ON
 
 _RESOURCE = tf.resource.as_datatype_enum
 

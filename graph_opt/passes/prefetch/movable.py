@@ -24,15 +24,13 @@ from graph_opt.compat.stateful_ops import (
     VARIABLES,
     called_functions,
 )
+from graph_opt.graph.control_flow_ops import LOOPS, MERGES
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView
 from graph_opt.passes.prefetch.written_hash_tables import hash_table_writers, written_inputs
 from graph_opt.rules.op_names import ALL_TO_ALL
 
 SHAPE_OPERATIONS = frozenset(["Shape", "ShapeN", "Size", "Rank", "VariableShape"])
-_LOOPS = frozenset(
-    ["Enter", "RefEnter", "Exit", "RefExit", "NextIteration", "RefNextIteration", "LoopCond"]
-)  # fmt: skip
 _READ_ROW_BY_ROW = NUMBERS_KEYS | FINDS_ROWS
 _COLLECTIVE_PREFIXES = (
     *("Horovod", ALL_TO_ALL, "Collective"),
@@ -80,7 +78,7 @@ class Movability:
         op = self._view.op(name)
         if not is_registered(op):
             return self._refuse_unknown(name)
-        if op in _LOOPS:
+        if op in LOOPS:
             return Refusal("loop_upstream", at=name, need="no tf.while_loop before it", saw=op)
         if op.startswith(_COLLECTIVE_PREFIXES):
             need = "the same order of collectives on all ranks"
@@ -220,9 +218,9 @@ class Movability:
 
     def _sources(self, name: str) -> List[str]:
         view = self._view
-        if view.op(name) in ("Merge", "RefMerge"):
+        if view.op(name) in MERGES:
             # Skip back edges of loops; a loop is refused at its Enter.
-            data = [t.node for t in view.inputs(name) if view.op(t.node) not in _LOOPS]
+            data = [t.node for t in view.inputs(name) if view.op(t.node) not in LOOPS]
         else:
             data = [tensor.node for tensor in view.inputs(name)]
         return list(itertools.chain(data, view.controls(name)))

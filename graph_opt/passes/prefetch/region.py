@@ -17,6 +17,7 @@ from typing import (
 )
 
 from graph_opt.compat.stateful_ops import BRING_ROWS
+from graph_opt.graph.control_flow_ops import MERGES, SWITCHES
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.passes.io_stages import BatchFlow, is_stage, sources_of
@@ -25,9 +26,7 @@ from graph_opt.passes.prefetch.movable import Movability
 from graph_opt.passes.prefetch.shared_inputs import refuse_shared
 from graph_opt.rules.exchanges import Exchange, exchanges_of
 from graph_opt.rules.lookup import MARKED, Lookup
-from graph_opt.rules.op_names import SWITCHES
 
-_MERGES = ("Merge", "RefMerge")
 _Branches = FrozenSet[Tuple[TensorRef, int]]
 _NO_BRANCH: _Branches = frozenset()
 
@@ -266,7 +265,7 @@ class RegionFinder:
             if view.op(tensor.node) in SWITCHES:
                 outer = outer | {(view.inputs(tensor.node)[1], tensor.index)}
             above.append(outer)
-        if view.op(name) in _MERGES and above:
+        if view.op(name) in MERGES and above:
             return frozenset.intersection(*above)
         above += [known.get(source, _NO_BRANCH) for source in view.controls(name)]
         return _NO_BRANCH.union(*above)

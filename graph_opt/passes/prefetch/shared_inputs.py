@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from typing import Optional, Set
 
+from graph_opt.graph.control_flow_ops import SWITCHES
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView
 from graph_opt.passes.io_stages import BATCH_SOURCES, ITERATORS
 from graph_opt.passes.prefetch.choices import Choice
-from graph_opt.rules.op_names import SWITCHES
 
 _SHARED = "batch_source_shared"
 

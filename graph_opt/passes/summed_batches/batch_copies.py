@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any, Dict, Iterable, List, Mapping, Sequence
 
 from graph_opt.compat.stateful_ops import RANDOM
+from graph_opt.graph.control_flow_ops import ENTERS
 from graph_opt.graph.edits import Edits
 from graph_opt.graph.op_call import Tensor
 from graph_opt.graph.view import GraphView, Shape, TensorRef
@@ -84,7 +85,7 @@ class BatchCopies:
         node = self._writer.node(
             "{}/{}".format(place, name), original.op, inputs, original.device, **original.attr
         )
-        if _FRAME in node.attr and original.op in ("Enter", "RefEnter"):
+        if _FRAME in node.attr and original.op in ENTERS:
             node.attr[_FRAME].s += "/{}/{}".format(self._writer.scope, place).encode()
         seeds = [node.attr[key].i for key in ("seed", "seed2") if key in node.attr]
         if original.op in RANDOM and any(seeds):

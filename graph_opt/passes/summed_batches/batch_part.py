@@ -16,9 +16,10 @@ from graph_opt.compat.stateful_ops import (
     functions_only_read,
     may_draw,
 )
+from graph_opt.graph.control_flow_ops import ENTERS
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView
-from graph_opt.passes.control_flow import ENTERS, frame_of, loops_of
+from graph_opt.passes.control_flow import frame_of, loops_of
 from graph_opt.passes.io_stages import BATCH_SOURCES, BUFFER_TAKE
 
 # Made anew in each step, so each batch needs its own.

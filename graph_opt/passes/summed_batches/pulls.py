@@ -16,6 +16,7 @@ from typing import Dict, List, NamedTuple, Sequence, Tuple
 
 from graph_opt.compat.op_definitions import is_value
 from graph_opt.config.options import SessionOptions
+from graph_opt.graph.control_flow_ops import CONTROL_FLOW
 from graph_opt.graph.edits import Edits
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, TensorRef
@@ -25,8 +26,6 @@ from graph_opt.passes.node_writer import NodeWriter, Record, stage_names
 from graph_opt.passes.prefetch.choices import fed_iterators
 from graph_opt.passes.prefetch.fetch_guard import guard_source
 from graph_opt.passes.prefetch.region_clone import cpu_of, stage_that_fills
-
-_CONTROL_FLOW = frozenset(["Switch", "RefSwitch", "Merge", "RefMerge", "Enter", "RefEnter"])
 
 
 class Pulled(NamedTuple):
@@ -143,7 +142,7 @@ def _refuse_chosen(view: GraphView, source: str) -> None:
     """Refuses what cannot be read ahead: an input that each step chooses, and handles in it."""
     need = "one iterator, queue or IO stage that every step reads, and values in its batches"
     before = view.ancestors([source])
-    if source in fed_iterators(view) or any(view.op(name) in _CONTROL_FLOW for name in before):
+    if source in fed_iterators(view) or any(view.op(name) in CONTROL_FLOW for name in before):
         raise Refusal("no_source_to_pull", at=source, need=need, saw="one that each step chooses")
     if not all(is_value(dtype) for dtype in view.dtypes(source) or ()):
         raise Refusal("no_source_to_pull", at=source, need=need, saw="a handle in its batches")

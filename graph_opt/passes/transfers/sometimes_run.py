@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from typing import Dict, FrozenSet, List, Tuple
 
+from graph_opt.graph.control_flow_ops import ENTERS, EXITS, MERGES, SWITCHES
 from graph_opt.graph.view import GraphView
-from graph_opt.rules.op_names import SWITCHES
 
 # A predicate and which of its branches, or a loop's frame.
 Condition = Tuple[str, int]
@@ -22,14 +22,11 @@ Conditions = FrozenSet[Condition]
 
 _ALWAYS: Conditions = frozenset()
 _FRAME = -1
-_ENTERS = ("Enter", "RefEnter")
-_EXITS = ("Exit", "RefExit")
-_MERGES = ("Merge", "RefMerge")
 
 
 def sometimes_run(view: GraphView) -> FrozenSet[str]:
     """The nodes inside of `tf.cond` and `tf.while_loop` in the style of TensorFlow 1."""
-    if not view.of_op(*SWITCHES, *_ENTERS):
+    if not view.of_op(*SWITCHES, *ENTERS):
         return frozenset()
     return frozenset(name for name, found in _Search(view).conditions.items() if found)
 
@@ -46,13 +43,13 @@ class _Search:
         view = self._view
         op = view.op(name)
         inputs = self._of_inputs(name)
-        if op in _MERGES:
+        if op in MERGES:
             return _ALWAYS.union(inputs[0].intersection(*inputs[1:])) if inputs else _ALWAYS
         inputs += [self.conditions[control] for control in view.controls(name)]
         found = _ALWAYS.union(*inputs) if any(inputs) else _ALWAYS
-        if op in _ENTERS:
+        if op in ENTERS:
             return self._within(name, found)
-        return self._outside(found) if op in _EXITS else found
+        return self._outside(found) if op in EXITS else found
 
     def _of_inputs(self, name: str) -> List[Conditions]:
         view = self._view

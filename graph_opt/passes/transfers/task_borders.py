@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import AbstractSet, Dict, List, Optional, Tuple
 
 from graph_opt.compat.stateful_ops import FUNCTION_CALLS
+from graph_opt.graph.control_flow_ops import INTO_CONTROL_FLOW, MERGES
 from graph_opt.graph.view import GraphView, TensorRef, Use
 from graph_opt.passes.tasks import task_of
-from graph_opt.rules.op_names import CONTROL_FLOW, IDENTITIES
+from graph_opt.rules.op_names import IDENTITIES
 
 _HANDLE = "VarHandleOp"
 
@@ -54,7 +55,7 @@ class TaskBorders:
                     if op in FUNCTION_CALLS:
                         continue
                     self.of[use.consumer] = self.of[variable]
-                    if op in IDENTITIES or op in CONTROL_FLOW:
+                    if op in IDENTITIES or op in INTO_CONTROL_FLOW or op in MERGES:
                         waiting.append(use.consumer)
 
     def _count_borders(self) -> None:

@@ -18,6 +18,7 @@ from typing import AbstractSet, Dict, FrozenSet, List, NamedTuple, Optional, Tup
 
 from graph_opt.compat import tf
 from graph_opt.compat.stateful_ops import BRING_ROWS
+from graph_opt.graph.control_flow_ops import INTO_CONTROL_FLOW
 from graph_opt.graph.view import GraphView, TensorRef, Use
 from graph_opt.passes.io_stages import BUFFER_PUT
 from graph_opt.passes.transfers.task_borders import TaskBorders
@@ -28,7 +29,6 @@ _PACKABLE = frozenset(
 )
 # An update is a handful of ops from the border; a longer search has met something else.
 _LONGEST_UPDATE = 64
-_CONDITIONALS = ("Switch", "RefSwitch", "Enter", "RefEnter")
 
 Ends = FrozenSet[str]
 
@@ -79,7 +79,7 @@ def task_transfers(
     tasks = TaskBorders(view)
     if not tasks.several:
         return {}
-    inside = view.descendants(view.of_op(*_CONDITIONALS))
+    inside = view.descendants(view.of_op(*INTO_CONTROL_FLOW))
     skipped = frozenset(left_out).union(inside)
     groups: Dict[TransferKey, List[TaskTransfer]] = {}
     for (tensor, task), uses in tasks.crossings(skipped).items():

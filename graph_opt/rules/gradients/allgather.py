@@ -15,10 +15,11 @@ from typing import AbstractSet, Dict, Hashable, List, NamedTuple, Optional, Set,
 
 from graph_opt.compat import tf
 from graph_opt.compat.function_bodies import function_body
+from graph_opt.graph.control_flow_ops import SWITCHES
 from graph_opt.graph.op_call import call_op
 from graph_opt.graph.view import GraphView, TensorRef, Use
 from graph_opt.rules.gradients.gather import Slices
-from graph_opt.rules.op_names import PASS_VALUES_ON, SWITCHES
+from graph_opt.rules.op_names import PASS_VALUES_ON
 from graph_opt.rules.optimizers.update_inputs import is_scalar
 
 GATHERS = ("HorovodAllgather", "HorovodGroupedAllgather")

@@ -20,9 +20,10 @@ from typing import Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 import numpy as np
 
 from graph_opt.compat import tf
+from graph_opt.graph.control_flow_ops import INTO_CONTROL_FLOW, SWITCHES
 from graph_opt.graph.view import GraphView, Shape, TensorRef, Use
 from graph_opt.rules.match.table import describe, find_read
-from graph_opt.rules.op_names import ADDS, INTO_CONTROL_FLOW, ROW_READERS, SWITCHES
+from graph_opt.rules.op_names import ADDS, ROW_READERS
 
 SLICES_AS_TENSOR = "UnsortedSegmentSum"
 _READS = ("Identity", "ReadVariableOp")

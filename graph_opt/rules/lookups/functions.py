@@ -12,11 +12,12 @@ from typing import Any, Dict, List, Optional, Set, Tuple
 
 from graph_opt.compat.op_definitions import may_call_functions
 from graph_opt.graph.called_bodies import Call, call_of
+from graph_opt.graph.control_flow_ops import INTO_CONTROL_FLOW
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView
 from graph_opt.rules.match.forward import ForwardPart
 from graph_opt.rules.match.table import find_read
-from graph_opt.rules.op_names import INTO_CONTROL_FLOW, ROW_READERS, WHOLE_READS
+from graph_opt.rules.op_names import ROW_READERS, WHOLE_READS
 
 PASSES_ROWS_ON = WHOLE_READS | INTO_CONTROL_FLOW
 """Ops between a table, or a handle of it, and what reads its rows."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Dict, Iterable, Optional
 
+from graph_opt.graph.control_flow_ops import INTO_CONTROL_FLOW, OUT_OF_CONTROL_FLOW
 from graph_opt.graph.view import GraphView
-from graph_opt.rules.op_names import INTO_CONTROL_FLOW, OUT_OF_CONTROL_FLOW
 
 
 def enclosing_control_flow(view: GraphView, names: Iterable[str]) -> Optional[str]:

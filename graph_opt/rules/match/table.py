@@ -16,13 +16,13 @@ from __future__ import annotations
 
 from typing import AbstractSet, List, NamedTuple, Optional
 
+from graph_opt.graph.control_flow_ops import INTO_CONTROL_FLOW, MERGES
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.static_shapes import static_shape
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.rules.lookup import Table
 from graph_opt.rules.match.frozen_tables import CONSTANT, constant_tensor, is_frozen_table
 from graph_opt.rules.op_names import (
-    CONTROL_FLOW,
     DYNAMIC_ROWS,
     EXCHANGE_GATHERS,
     GROUP_GATHERS,
@@ -33,7 +33,8 @@ from graph_opt.rules.op_names import (
     is_of_dynamic_table,
 )
 
-_READS = WHOLE_READS | CONTROL_FLOW
+_INTO_OR_MERGED = INTO_CONTROL_FLOW | MERGES
+_READS = WHOLE_READS | _INTO_OR_MERGED
 _TABLES = VARIABLES | {CONSTANT}
 # What models make of a whole table before they look rows up: a row of zeros for padding, say.
 _PARTS = frozenset(["Concat", "ConcatV2", "MirrorPad", "Pad", "PadV2", "Slice", "StridedSlice"])
@@ -94,7 +95,7 @@ def _find_source(
         source = view.input(tensor.node, 0)
         if op not in _READS or source is None:
             return None
-        if op in CONTROL_FLOW and control_flow is None:
+        if op in _INTO_OR_MERGED and control_flow is None:
             control_flow = tensor.node
         tensor = source
     return None
@@ -196,7 +197,7 @@ def is_dynamic(view: GraphView, variable: str) -> bool:
             op = view.op(use.consumer)
             if is_of_dynamic_table(op):
                 return True
-            if op in CONTROL_FLOW and len(handles) < _LONGEST_READ:
+            if op in _INTO_OR_MERGED and len(handles) < _LONGEST_READ:
                 handles += [tensor for tensor, _ in view.node_uses(use.consumer)]
     return False
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Dict, Iterable, Iterator, List, Sequence
 
+from graph_opt.graph.control_flow_ops import SWITCHES
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.rules.match.matcher import Match
 from graph_opt.rules.match.pattern import ANY, Pattern, one_of, op, tensor
 from graph_opt.rules.match.table import find_read
-from graph_opt.rules.op_names import ASSIGNS, SWITCHES
+from graph_opt.rules.op_names import ASSIGNS
 from graph_opt.rules.optimizers.update_inputs import equals, rest_of_one, scalar
 
 _SCATTERS = ("ScatterAdd", "ResourceScatterAdd")

@@ -15,10 +15,11 @@ from typing import FrozenSet, Iterator, List, NamedTuple, Optional, Tuple
 from graph_opt.compat.op_definitions import takes_reference
 from graph_opt.compat.stateful_ops import called_functions, functions_only_read
 from graph_opt.compat.variable_ops import CHANGES, VariableUse, is_use, use_of
+from graph_opt.graph.control_flow_ops import INTO_CONTROL_FLOW, SWITCHES
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.rules.match.forward import ForwardPart
-from graph_opt.rules.op_names import ALL_ASSIGNS, INTO_CONTROL_FLOW, SWITCHES
+from graph_opt.rules.op_names import ALL_ASSIGNS
 from graph_opt.rules.optimizers.row_decay import is_row_decay
 
 _BROADCAST = "HorovodBroadcast"
