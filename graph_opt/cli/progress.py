@@ -21,7 +21,8 @@ WRITING = "writing"
 _QUIET_SECONDS = 2.0
 _SECONDS_BETWEEN = 0.25
 _MOST_GUESSED = 0.95
-_FORMAT = "graph-opt: {desc}: {percentage:3.0f}%|{bar:30}| {elapsed}, {remaining} left"
+_FORMAT = "{desc}: {percentage:3.0f}%|{bar}| {elapsed}, {remaining} left"
+_BESIDE = len(": 100%|" + "#" * 5 + "| 00:00, 00:00 left")  # what is named, on a line
 
 
 class Progress:
@@ -96,12 +97,20 @@ class Progress:
 
         # tqdm shows nothing on a terminal that does not tell its size.
         columns, lines = shutil.get_terminal_size()
-        place = {"ncols": min(columns, WIDEST), "nrows": lines}
-        shown = {"desc": self._name, "bar_format": _FORMAT, "leave": False, "file": sys.stderr}
-        with tqdm(total=1.0, **shown, **place) as bar:
+        width = min(columns - len("^C "), WIDEST)  # A terminal shows these keys behind the bar.
+        place = {"ncols": width, "nrows": lines}
+        shown = {"bar_format": _FORMAT, "leave": False, "file": sys.stderr}
+        with tqdm(total=1.0, desc=self._named_within(width), **shown, **place) as bar:
             bar.start_t -= time.monotonic() - self._started
             while True:
                 bar.n = max(bar.n, self.fraction)  # What was guessed may have been too much.
-                bar.set_description_str("{}: {}".format(self._name, self._part), refresh=True)
+                bar.set_description_str(self._named_within(width), refresh=True)
                 if self._ended.wait(_SECONDS_BETWEEN):
                     return
+
+    def _named_within(self, width: int) -> str:
+        """What the command works on, as far as a line has room for it beside the time left."""
+        room = width - _BESIDE
+        names = ["graph-opt", self._name, self._part]
+        said = (": ".join(names[first:]) for first in range(len(names)))
+        return next((text for text in said if len(text) <= room), self._part[: max(room, 0)])

@@ -61,6 +61,22 @@ def test_a_terminal_shows_the_part_and_the_time_left(monkeypatch: pytest.MonkeyP
     assert shown.endswith("\r")  # The line is erased.
 
 
+@pytest.mark.parametrize("columns", [40, 60, 80, 200])
+def test_the_time_left_is_shown_however_narrow_the_terminal_is(
+    columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setattr(progress_module, "_QUIET_SECONDS", 0.0)
+    stream = Terminal()
+    with contextlib.redirect_stderr(stream), Progress("graph.pb", {"looking for lookups": 1.0}):
+        while " left" not in stream.getvalue():
+            pass
+    lines = [line for line in stream.getvalue().split("\r") if line.strip()]
+    assert all("lookin" in line and line.endswith(" left") for line in lines)
+    assert max(map(len, lines)) <= columns
+    assert all(("graph-opt: graph.pb: " in line) == (columns > 60) for line in lines)
+
+
 def test_a_terminal_that_does_not_tell_its_size_shows_it_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
