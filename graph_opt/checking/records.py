@@ -7,6 +7,7 @@ read a record.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import pickle
@@ -191,6 +192,31 @@ class RecordFile:
     def close(self) -> None:
         """Closes the file."""
         self._file.close()
+
+
+class GrowingRecord:
+    """The record of a run that still goes on: how many of its steps have trained.
+
+    Args:
+      path: The file; it need not be there yet.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._read = 0  # bytes
+        self._updates = 0
+
+    def updates(self) -> int:
+        """How many steps have trained so far; reads what was added since the last call."""
+        with contextlib.suppress(OSError, EOFError, pickle.UnpicklingError):
+            with open(self._path, "rb") as file:
+                file.seek(self._read)
+                while True:
+                    entry = pickle.load(file)
+                    self._read = file.tell()
+                    if isinstance(entry, Step):
+                        self._updates = max(self._updates, entry.updates)
+        return self._updates
 
 
 def read_run(path: str) -> Run:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import queue
 import shutil
@@ -24,6 +25,7 @@ from graph_opt.launch.started_process import Output, StartedProcess, Task
 
 COMMAND = "check"
 _STDIN = "-"
+_SECONDS_BETWEEN = 0.5
 # Which tensors Horovod joins depends on time, and so does the order of sums in what it has joined.
 _OF_RANKS = {"HOROVOD_FUSION_THRESHOLD": "0"}
 _OF_CLUSTER = ": graph-opt cluster: "
@@ -88,7 +90,7 @@ class CheckRuns:
         started = time.monotonic()
         environment = self._environment(asked, folder)
         task = Task(wanted.title, command, environment, self._given, folder=folder.work)
-        failure = self._execute(wanted, task)
+        failure = self._execute(wanted, task, asked)
         run = asked.read()
         run.failure, run.seconds = failure, time.monotonic() - started
         self._seconds = run.seconds
@@ -125,7 +127,7 @@ class CheckRuns:
         else:
             os.rmdir(self._folder)
 
-    def _execute(self, wanted: Wanted, task: Task) -> str:
+    def _execute(self, wanted: Wanted, task: Task, asked: RecordedRun) -> str:
         """Runs a process to its end; returns how that was, "" if it was well."""
         path = os.path.join(
             self._folder, wanted.title.replace(", ", "_").replace(" ", "_") + ".log"
@@ -134,8 +136,15 @@ class CheckRuns:
         with open(path, "wb") as log:
             output = Output(log, lambda: None)
             self._running = StartedProcess(task, [output.write, output.write], ended.put)
-            with Progress(COMMAND, {wanted.title: 1.0}, self._seconds):
-                process = ended.get()
+            with Progress(COMMAND, {wanted.title: 1.0}, self._seconds) as progress:
+                # Steps tell how far the first run is; others take about as long as it did.
+                tells = bool(wanted.most_updates and not self._seconds)
+                process = None if tells else ended.get()
+                record = asked.growing()
+                while process is None:
+                    progress.reached(record.updates(), wanted.most_updates)
+                    with contextlib.suppress(queue.Empty):
+                        process = ended.get(timeout=_SECONDS_BETWEEN)
             self._running = None
         if not process.exit_code:
             return ""

@@ -11,7 +11,7 @@ import threading
 from typing import Dict, NamedTuple, NoReturn, Optional
 
 from graph_opt.checking.ranks import run_of_ranks
-from graph_opt.checking.records import Run, read_run
+from graph_opt.checking.records import GrowingRecord, Run, read_run
 from graph_opt.cli.own_copies import OwnCopies
 
 _VARIABLE = "GRAPH_OPT_CHECK"
@@ -47,6 +47,11 @@ class RecordedRun(NamedTuple):
             return read_run(os.path.join(self.folder, RECORD))
         ranks = [self.of_rank(rank) for rank in range(self.num_ranks)]
         return run_of_ranks([read_run(os.path.join(one.folder, RECORD)) for one in ranks])
+
+    def growing(self) -> GrowingRecord:
+        """What tells how far the run is; of ranks, the first one, as all take the same steps."""
+        first = self.of_rank(0) if self.num_ranks else self
+        return GrowingRecord(os.path.join(first.folder, RECORD))
 
     def of_rank(self, rank: int) -> RecordedRun:
         """What one of the ranks does."""
