@@ -12,6 +12,7 @@ import os
 import re
 import shutil
 import sys
+import textwrap
 from typing import Any, Iterator, List, Mapping, NoReturn, Sequence
 
 from graph_opt.cli.colours import COMMAND, HEADING, has_colour, painted
@@ -22,6 +23,7 @@ _USAGE = "usage: "
 _HEADINGS = re.compile(r"^[a-z ]+:(?=\s)", re.MULTILINE)
 _NAMES = re.compile(r"(?<=^  )[-a-z][-a-z0-9]*(?=\s|,)|(?<=, )--[a-z][-a-z]*", re.MULTILINE)
 _ALIKE = 0.6
+_LEAST_TEXT = 20  # characters of a line beside a name
 # What argparse says of arguments, apart from what our own types say.
 _MISSING = re.compile(r"the following arguments are required: (?P<names>.+)")
 _CHOICE = re.compile(
@@ -88,7 +90,7 @@ class Parser(argparse.ArgumentParser):
         actions = actions_of(self)
         if any(action.nargs in (argparse.REMAINDER, argparse.PARSER) for action in actions):
             return
-        known = {flag for action in actions for flag in action.option_strings}
+        known = flags_of(self)
         for argument in self._given:
             if argument == "--":
                 return
@@ -103,8 +105,7 @@ class Parser(argparse.ArgumentParser):
 
     def _no_such_flag(self, argument: str) -> str:
         name = argument.partition("=")[0]
-        known = [flag for action in actions_of(self) for flag in action.option_strings]
-        near = difflib.get_close_matches(name, known, n=1, cutoff=_ALIKE)
+        near = difflib.get_close_matches(name, flags_of(self), n=1, cutoff=_ALIKE)
         return "there is no flag '{}'; {}".format(
             name,
             "did you mean {}?".format(near[0]) if near else "see {} --help".format(self.prog),
@@ -118,9 +119,11 @@ class Program(Parser):
         """As a command's, but looks for a misspelled command first."""
         given = sys.argv[1:] if args is None else list(args)
         name = given[0] if given else ""
-        if name and not name.startswith("-") and name not in commands_of(self):
+        commands = commands_of(self)
+        if name and name not in ("--", *commands, *flags_of(self)):
             self._given = ()
-            self.error(self._no_such_command(name))
+            is_flag = name.startswith("-") and name != "-"
+            self.error(self._no_such_flag(name) if is_flag else self._no_such_command(name))
         return super().parse_known_args(given, namespace)
 
     def format_help(self) -> str:
@@ -132,15 +135,26 @@ class Program(Parser):
             if action.option_strings
         }
         width = max(map(len, [*commands, *options])) + 2
-        lines = [_USAGE + "{} COMMAND [ARGUMENT]...".format(self.prog), "", self.description or ""]
+        lines = [_USAGE + "{} COMMAND [ARGUMENT]...".format(self.prog), ""]
+        lines += textwrap.wrap(self.description or "", _columns())
         lines += ["", "commands:"]
         for name, command in commands.items():
-            lines.append("  {}{}".format(name.ljust(width), command.summary))
+            lines += _entry(name, command.summary, width)
+            # In one line, however narrow the terminal is, so that it can be copied.
             lines.append("  {}$ {}".format(" " * width, command.example))
         lines += ["", "options:"]
-        lines += ["  {}{}".format(flags.ljust(width), help) for flags, help in options.items()]
-        lines += ["", "{} COMMAND --help lists the arguments of a command.".format(self.prog)]
+        for flags, help in options.items():
+            lines += _entry(flags, help, width)
+        end = "{} COMMAND --help lists the arguments of a command.".format(self.prog)
+        lines += ["", *textwrap.wrap(end, _columns())]
         return "\n".join(lines) + "\n"
+
+    def _no_such_flag(self, argument: str) -> str:
+        flag = argument.partition("=")[0]
+        for name, command in commands_of(self).items():
+            if flag in flags_of(command):
+                return "{0} comes after a command: {1} {2} {0}".format(flag, self.prog, name)
+        return super()._no_such_flag(argument)
 
     def _no_such_command(self, name: str) -> str:
         text = "there is no command '{}'; ".format(name)
@@ -151,6 +165,13 @@ class Program(Parser):
             meant = "run" if name.endswith(".py") else "inspect"
             return text + "did you mean {} {} {}?".format(self.prog, meant, name)
         return text + "see {} --help".format(self.prog)
+
+
+def _entry(name: str, text: str, width: int) -> List[str]:
+    """A name and, beside it, a text in lines that are no wider than the terminal."""
+    first = "  " + name.ljust(width)
+    room = max(_columns(), len(first) + _LEAST_TEXT)
+    return textwrap.wrap(first + text, room, subsequent_indent=" " * len(first))
 
 
 def _reworded(message: str) -> str:
@@ -196,6 +217,11 @@ def actions_of(parser: argparse.ArgumentParser) -> List[argparse.Action]:
     finally:
         parser.formatter_class = formatter
     return found
+
+
+def flags_of(parser: argparse.ArgumentParser) -> List[str]:
+    """The flags of a parser, with all their names."""
+    return [flag for action in actions_of(parser) for flag in action.option_strings]
 
 
 def commands_of(program: Program) -> Mapping[str, Parser]:

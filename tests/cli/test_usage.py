@@ -37,13 +37,26 @@ def test_bare_it_lists_its_commands_with_an_example_of_each(
     assert lines[0] == "usage: graph-opt COMMAND [ARGUMENT]..."
     for name in COMMANDS:
         (at,) = [at for at, line in enumerate(lines) if line.startswith("  {} ".format(name))]
-        assert lines[at + 1].lstrip().startswith("$ graph-opt {} ".format(name))
+        example = next(line for line in lines[at:] if line.lstrip().startswith("$ "))
+        assert example.lstrip().startswith("$ graph-opt {} ".format(name))
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_example_of_a_command_is_understood(name: str) -> None:
     example = shlex.split(commands_of(parser())[name].example)
     assert parser().parse_args(example[1:]).command == name
+
+
+@pytest.mark.parametrize("columns", [60, 80, 100, 300])
+def test_the_list_of_commands_is_no_wider_either(
+    columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    lines = parser().format_help().splitlines()
+    examples = [line for line in lines if line.lstrip().startswith("$ ")]
+    assert len(examples) == len(COMMANDS)  # Each in one line, so that it can be copied.
+    others = [line for line in lines if line not in examples]
+    assert max(map(len, others)) <= min(columns, WIDEST)
 
 
 @pytest.mark.parametrize("columns", [60, 80, 100, 300])
@@ -74,6 +87,11 @@ def test_what_is_in_brackets_stays_in_one_line_of_the_usage() -> None:
         ),
         (["rnu", "train.py"], "graph-opt: there is no command 'rnu'; did you mean run?"),
         (["xyz"], "graph-opt: there is no command 'xyz'; see graph-opt --help"),
+        (["--verison"], "graph-opt: there is no flag '--verison'; did you mean --version?"),
+        (
+            ["-np", "2", "run", "train.py"],
+            "graph-opt: -np comes after a command: graph-opt run -np; see graph-opt --help",
+        ),
         (
             ["missing.py"],
             "graph-opt: there is no command 'missing.py'; did you mean graph-opt run missing.py?",
