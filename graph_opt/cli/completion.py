@@ -118,10 +118,20 @@ def _names(flags: Sequence[Flag]) -> List[str]:
 
 _BASH = """\
 _graph_opt() {{
-  local current=${{COMP_WORDS[COMP_CWORD]}} previous=${{COMP_WORDS[COMP_CWORD-1]}}
-  local command=${{COMP_WORDS[1]}} flags= valued= scripted= words= at
+  local current previous command flags= valued= scripted= words= at joined=
+  local -a line=()
+  for ((at = 0; at <= COMP_CWORD; at++)); do # Bash takes key=value for three words.
+    if [ -n "$joined" ] || [ "${{COMP_WORDS[at]}}" = = ]; then
+      line[-1]+=${{COMP_WORDS[at]}}
+      case ${{COMP_WORDS[at]}} in =) joined=yes ;; *) joined= ;; esac
+    else
+      line+=("${{COMP_WORDS[at]}}")
+    fi
+  done
+  current=${{line[-1]}} previous=${{line[-2]}} command=${{line[1]}}
+  case $current in --*=*) previous=${{current%%=*}} current=${{current#*=}} ;; esac
   COMPREPLY=()
-  if [ "$COMP_CWORD" -eq 1 ]; then
+  if [ ${{#line[@]}} -eq 2 ]; then
     COMPREPLY=($(compgen -W "{commands} --help --version" -- "$current"))
     return
   fi
@@ -129,9 +139,9 @@ _graph_opt() {{
 {cases}
   esac
   if [ -n "$scripted" ]; then # Behind the script, arguments are its own.
-    for ((at = 2; at < COMP_CWORD; at++)); do
-      case " $valued " in *" ${{COMP_WORDS[at]}} "*) ((at++)); continue ;; esac
-      case ${{COMP_WORDS[at]}} in -*) ;; *) return ;; esac
+    for ((at = 2; at < ${{#line[@]}} - 1; at++)); do
+      case " $valued " in *" ${{line[at]}} "*) ((at++)); continue ;; esac
+      case ${{line[at]}} in -*) ;; *) return ;; esac
     done
   fi
   case "$command $previous" in
@@ -296,7 +306,9 @@ def _zsh_flag(flag: Flag) -> List[str]:
     else:
         value = ""
     text = re.sub(r"([\[\]:\\])", r"\\\1", flag.text)
-    return ["*{}[{}]{}".format(name, text, value) for name in flag.names]
+    # "--flag value" or "--flag=value"
+    names = [name + "=" * (bool(value) and name.startswith("--")) for name in flag.names]
+    return ["*{}[{}]{}".format(name, text, value) for name in names]
 
 
 def _quoted(text: str) -> str:

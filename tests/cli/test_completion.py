@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from graph_opt.cli.arguments import parser
 from graph_opt.cli.completion import SHELLS
 from graph_opt.cli.main import main
-from graph_opt.cli.parser import actions_of, commands_of
+from graph_opt.cli.parser import commands_of, flags_of
 
 # Completes the last word of a line; the shell itself completes files, where it is to (`default`).
 IN_BASH = """
@@ -48,7 +49,8 @@ def completed(shell: str, line: str, folder: Path) -> List[str]:
     if program is None:
         pytest.skip("{} is not installed".format(shell))
     if shell == "bash":
-        return ran([program, "-c", IN_BASH, "bash", "script.bash", *line.split(" ")], folder)
+        words = re.findall(r"=|[^ =]+|(?<= )$", line)  # As bash divides a line.
+        return ran([program, "-c", IN_BASH, "bash", "script.bash", *words], folder)
     return ran([program, "-c", "source script.fish; complete -C '{}'".format(line)], folder)
 
 
@@ -67,6 +69,9 @@ def completed(shell: str, line: str, folder: Path) -> List[str]:
         ("graph-opt run --config a.pbtxt --rep", ["--report"]),
         ("graph-opt run train.py --rep", []),
         ("graph-opt run --sok train.py mod", ["model.pb"]),
+        ("graph-opt run --set threads_num=2 --rep", ["--report"]),
+        ("graph-opt run --config=a.pbtxt --rep", ["--report"]),
+        ("graph-opt run --set threads_num=2 train.py --rep", []),
     ],
 )
 def test_what_may_follow_is_offered(
@@ -77,7 +82,7 @@ def test_what_may_follow_is_offered(
 
 @pytest.mark.parametrize("name", sorted(commands_of(parser())))
 def test_all_flags_are_offered(name: str, folder: Path) -> None:
-    flags = [flag for one in actions_of(commands_of(parser())[name]) for flag in one.option_strings]
+    flags = flags_of(commands_of(parser())[name])
     assert completed("bash", "graph-opt {} -".format(name), folder) == flags
 
 
