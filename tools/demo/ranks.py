@@ -11,7 +11,7 @@ import argparse
 import sys
 import tempfile
 from pathlib import Path
-from typing import Optional, Sequence
+from typing import Dict, Optional, Sequence
 
 import tensorflow.compat.v1 as tf
 import tqdm
@@ -23,6 +23,7 @@ from tools.bench.collectives.modes import DEMONSTRATED
 from tools.bench.collectives.settings import DLRM, RANKS, Setting
 from tools.bench.collectives.weights import score_of_ranks
 from tools.bench.training.command import exit_code_of
+from tools.bench.workloads.scoring import Score
 from tools.demo.ranks_report import Outcome, report
 
 BUCKETS = 100000  # of each table
@@ -60,19 +61,22 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
 
 def _outcome(setting: Setting) -> Outcome:
     model = setting.model  # Generates its rows here, for all ranks.
-    with tempfile.TemporaryDirectory() as name, tqdm.tqdm(unit="turn", disable=None) as bar:
+    begun = {"desc": "starting ranks", "unit": "turn", "disable": None}
+    with tempfile.TemporaryDirectory() as name, tqdm.tqdm(**begun) as bar:
         folder = Path(name)
 
         def watch(mode: str, done: int, of: int) -> None:
-            bar.total = of
+            if not done:  # How long the ranks took to start says nothing about turns.
+                bar.reset(of + len(setting.modes))
             bar.n = done
             bar.set_description(mode)
 
         found = found_by_ranks(setting, folder, watch, keep_weights=True)
-        bar.set_description("scores")
-        scores = {
-            mode: score_of_ranks(model, folder, mode, setting.ranks) for mode in setting.modes
-        }
+        scores: Dict[str, Score] = {}
+        for left, mode in enumerate(setting.modes):
+            bar.n = bar.total - len(setting.modes) + left
+            bar.set_description(mode + ", score")
+            scores[mode] = score_of_ranks(model, folder, mode, setting.ranks)
         bar.n = bar.total
         bar.set_description("done")
     return Outcome(setting, found, times_of(found), scores)

@@ -26,7 +26,8 @@ _PAUSE_SECONDS = (5.0, 20.0)  # between a recovery and the next kill
 _BATCHES_AFTER = 20  # that every worker must use before a task counts as recovered
 _RECOVERY_SECONDS = 180.0
 _END_SECONDS = 60.0
-_BAR = "soak: {percentage:3.0f}%|{bar:30}| {elapsed}, {remaining} left"
+_INTERRUPTED = 130
+_BAR = "soak: {percentage:3.0f}%|{bar}| {elapsed}, {remaining} left"
 
 
 class Size(NamedTuple):
@@ -43,9 +44,14 @@ def main(arguments: Optional[List[str]] = None) -> int:
     parser.add_argument("--seed", type=int, default=None, help="of the kills; default: a new one")
     options = parser.parse_args(arguments)
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(10**6)
-    print("seed {}, {:g} s".format(seed, options.seconds), flush=True)
-    with tempfile.TemporaryDirectory(prefix="soak_") as folder:
-        return _soak(Path(folder), random.Random(seed), options.seconds)
+    text = "seed {}, {:g} s once {} servers and {} workers train"
+    print(text.format(seed, options.seconds, _SERVERS, _WORKERS), flush=True)
+    try:
+        with tempfile.TemporaryDirectory(prefix="soak_") as folder:
+            return _soak(Path(folder), random.Random(seed), options.seconds)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return _INTERRUPTED
 
 
 def _soak(folder: Path, choices: random.Random, seconds: float) -> int:
@@ -92,6 +98,7 @@ def _kill_for(cluster: TrainingCluster, choices: random.Random, seconds: float) 
             pause = choices.uniform(*_PAUSE_SECONDS)
             end = time.monotonic() + pause
             if end > start + seconds:
+                bar.update(seconds - bar.n)  # There is no time for another kill.
                 return recoveries
             cluster.wait_for(functools.partial(is_after, end), 2 * pause, "paused")
             task = choices.choice(_KILLED)
