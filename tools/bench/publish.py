@@ -14,7 +14,7 @@ import shutil
 from pathlib import Path
 from typing import Any, Callable, Dict, Match, Optional, Sequence, Tuple
 
-from tools.bench import charts, gains_page, group_lookup_page, staleness_page
+from tools.bench import charts, gains_page, goals_page, group_lookup_page, staleness_page
 from tools.bench.accuracy import page as accuracy_page
 from tools.bench.adam import page as adam_page
 from tools.bench.charts import Case, cases, figure_of, ratio_at_best
@@ -148,20 +148,24 @@ _TABLES: Dict[
 ] = {
     ("train", None): (_HEAD, _rows),
     ("train", "cores"): (cores_page.HEAD, cores_page.rows),
+    ("train", "goals"): (goals_page.HEAD, goals_page.training_rows),
     ("cluster", None): (cluster_page.HEAD, cluster_page.rows),
     ("cluster", "sent"): (cluster_page.SENT_HEAD, cluster_page.sent_rows),
     ("exact", None): (exact_page.HEAD, exact_page.rows),
     ("exact", "causes"): (exact_page.CAUSES_HEAD, exact_page.causes_rows),
+    ("exact", "goals"): (goals_page.HEAD, goals_page.training_rows),
     ("accuracy", None): (accuracy_page.HEAD, accuracy_page.rows),
     ("accuracy", "missed"): (accuracy_page.MISSED_HEAD, accuracy_page.missed_rows),
     ("staleness", None): (staleness_page.HEAD, staleness_page.rows),
     ("adam", None): (adam_page.HEAD, adam_page.rows),
+    ("adam", "goals"): (goals_page.HEAD, goals_page.adam_rows),
     ("group_lookup", None): (group_lookup_page.HEAD, group_lookup_page.rows),
     ("dynamic", None): (dynamic_page.HEAD, dynamic_page.rows),
     ("dynamic", "work"): (dynamic_page.WORK_HEAD, dynamic_page.work_rows),
     ("deeprec", None): (deeprec_page.HEAD, deeprec_page.rows),
     ("collectives", None): (collectives_page.HEAD, collectives_page.rows),
     ("collectives", "alone"): (collectives_page.ALONE_HEAD, collectives_page.alone_rows),
+    ("collectives", "goals"): (goals_page.HEAD, goals_page.ranks_rows),
     ("scaling", None): (scaling_page.HEAD, scaling_page.rows),
     ("scaling", "time"): (scaling_page.HEAD, scaling_page.time_rows),
     ("scaling", "uneven"): (scaling_page.HEAD, scaling_page.uneven_rows),

@@ -36,7 +36,7 @@ _WORDS = {
     OURS_DE: "`DistributedEmbedding` of graph_opt",
     OURS_DE_FUSED: "the same, fused",
 }
-_BARS = {  # Short: what they leave of the width is the axis.
+WAYS = {  # Short: what they leave of the width is the axis.
     **_WORDS,
     HOROVOD_DENSE: "Horovod, sparse_as_dense",
     SHARD_TABLES: "Horovod with shard_tables",
@@ -68,7 +68,7 @@ def collectives_chart(outcome: Outcome) -> Any:
         [
             Bar("{}, {}".format(WORKLOADS[model], label), ratio, at_most)
             for model in WORKLOADS
-            for mode, label in _BARS.items()
+            for mode, label in WAYS.items()
             for ratio, at_most in [_gain(outcome, model, mode)]
             if ratio is not None
         ],
