@@ -8,7 +8,7 @@ from tools.bench.collectives.page import WAYS
 from tools.bench.pages import gain, head, place, row
 from tools.bench.records import Outcome, Record
 from tools.bench.training.chart_style import WORKLOADS
-from tools.bench.training.sessions import ASYNC, BOTH, EXACT, FUSED
+from tools.bench.training.sessions import ASYNC, BOTH, EXACT, FUSED, PIPELINED, RETURNED
 from tools.bench.workloads.wide.data import ZIPF_EXPONENT
 
 HEAD = head("goal missed | reached | goal")
@@ -25,11 +25,18 @@ _FIGURES: Mapping[str, str] = {
     "ratio_to_sok_traffic": "{} of SparseOperationKit's bytes",
     "messages_per_step": "{} messages a step",
 }
-_SESSIONS = {ASYNC: "run ahead, not fused", FUSED: "fused", BOTH: "fused and ahead", EXACT: "exact"}
+_SESSIONS = {
+    ASYNC: "run ahead, not fused",
+    FUSED: "fused",
+    BOTH: "fused and ahead",
+    EXACT: "exact",
+    RETURNED: "returned",
+    PIPELINED: "pipelined",
+}
 
 
 def training_rows(outcome: Outcome) -> List[str]:
-    """The missed goals of train.json and exact.json."""
+    """The missed goals of train.json, cluster.json and exact.json."""
     return _missed(outcome, _trained)
 
 

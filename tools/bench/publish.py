@@ -151,6 +151,7 @@ _TABLES: Dict[
     ("train", "goals"): (goals_page.HEAD, goals_page.training_rows),
     ("cluster", None): (cluster_page.HEAD, cluster_page.rows),
     ("cluster", "sent"): (cluster_page.SENT_HEAD, cluster_page.sent_rows),
+    ("cluster", "goals"): (goals_page.HEAD, goals_page.training_rows),
     ("exact", None): (exact_page.HEAD, exact_page.rows),
     ("exact", "causes"): (exact_page.CAUSES_HEAD, exact_page.causes_rows),
     ("exact", "goals"): (goals_page.HEAD, goals_page.training_rows),

@@ -51,6 +51,7 @@ def test_goals_that_are_met_are_not_listed() -> None:
     ("bench", "rows"),
     [
         ("train", goals_page.training_rows),
+        ("cluster", goals_page.training_rows),
         ("exact", goals_page.training_rows),
         ("collectives", goals_page.ranks_rows),
         ("adam", goals_page.adam_rows),
