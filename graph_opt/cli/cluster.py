@@ -67,7 +67,7 @@ def _launch(options: argparse.Namespace, given: Optional[bytes]) -> int:
             )
             for place in tasks
         ]
-        return ClusterGroup(placed, options.restarts, shown=progress.above).run()
+        return ClusterGroup(placed, options.restarts, bottom=progress.bottom).run()
 
 
 def _task(

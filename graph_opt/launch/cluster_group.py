@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import collections
 import signal
-from typing import IO, Any, Callable, Counter, Dict, Iterable, List, NamedTuple, Sequence
+from typing import IO, Counter, Dict, Iterable, List, NamedTuple, Optional, Sequence
 
+from graph_opt.launch.bottom_lines import BottomLines
 from graph_opt.launch.cluster_tasks import CHIEF, PS, ClusterTask
 from graph_opt.launch.process_group import (
     LEAVE_SECONDS,
@@ -44,7 +45,7 @@ class ClusterGroup(ProcessGroup):
       tasks: The tasks.
       restarts: How often each may be started again.
       patience: Seconds that the others get when the chief or a server is gone.
-      shown: Called before a line is printed, and given what prints it.
+      bottom: Keeps bars, and what else it shows, below other lines of a terminal.
 
     Example:
       >>> ClusterGroup(tasks, restarts=0).run()
@@ -56,13 +57,12 @@ class ClusterGroup(ProcessGroup):
         tasks: Sequence[PlacedTask],
         restarts: int,
         patience: float = LEAVE_SECONDS,
-        shown: Callable[[Callable[[], Any]], Any] = lambda print_line: print_line(),
+        bottom: Optional[BottomLines] = None,
     ) -> None:
-        super().__init__([one.task for one in tasks])
+        super().__init__([one.task for one in tasks], bottom)
         self._placed: Dict[str, PlacedTask] = {one.task.name: one for one in tasks}
         self._restarts = restarts
         self._patience = patience
-        self._shown = shown
         self._restarted: Counter[str] = collections.Counter()
         self._failed: List[StartedProcess] = []
 
@@ -74,7 +74,7 @@ class ClusterGroup(ProcessGroup):
             def sink(line: bytes) -> None:
                 log.write(line)
                 log.flush()
-                self._shown(lambda: to_console(line))
+                to_console(line)
 
             return sink
 
@@ -147,7 +147,7 @@ class ClusterGroup(ProcessGroup):
         return self._placed[process.name].place.job == PS
 
     def _say(self, text: str) -> None:
-        self._shown(lambda: say("cluster", text))
+        self.bottom.above(lambda: say("cluster", text))
 
 
 def _names_of(processes: Iterable[StartedProcess]) -> str:

@@ -11,6 +11,7 @@ import time
 from types import FrameType
 from typing import Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
+from graph_opt.launch.bottom_lines import BottomLines
 from graph_opt.launch.started_process import Output, Sink, StartedProcess, Task
 
 STOP_SECONDS = 5.0
@@ -40,15 +41,18 @@ class ProcessGroup:
 
     Args:
       tasks: What to run.
+      bottom: Keeps their bars, and what else it shows, below other lines of a terminal.
 
     Attributes:
+      bottom: The same.
       running: The processes that still run.
       ended: The others, in the order in which they ended.
       got: The signals that this process got.
     """
 
-    def __init__(self, tasks: Sequence[Task]) -> None:
+    def __init__(self, tasks: Sequence[Task], bottom: Optional[BottomLines] = None) -> None:
         self._tasks = tasks
+        self.bottom = BottomLines() if bottom is None else bottom
         # The one queue whose put may be called by a handler that interrupts its get.
         self._events: queue.SimpleQueue[Union[_Ended, _Signal]] = queue.SimpleQueue()
         self._orders: _Orders = []  # which signal is sent when to those that still run
@@ -80,7 +84,16 @@ class ProcessGroup:
         prefix = "[{}] ".format(task.name).encode()
 
         def sink_to(output: Output) -> Sink:
-            return lambda line: output.write(prefix + line)
+            key = "{} {}".format(task.name, outputs.index(output))
+
+            def sink(line: bytes) -> None:
+                if self.bottom.is_terminal and output.is_terminal and line.endswith(b"\r"):
+                    bar = line.decode("utf-8", "replace").rstrip()
+                    self.bottom.show_bar(key, bar and prefix.decode() + bar)
+                else:
+                    self.bottom.above(lambda: output.write(prefix + line), instead_of=key)
+
+            return sink
 
         return [sink_to(output) for output in outputs]
 

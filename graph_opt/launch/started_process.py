@@ -57,6 +57,9 @@ class Output:
     Args:
       stream: Where the lines go.
       on_broken: Called once when nobody reads the stream any more.
+
+    Attributes:
+      is_terminal: Whether somebody reads the lines as they are written.
     """
 
     def __init__(self, stream: IO[bytes], on_broken: Callable[[], Any]) -> None:
@@ -64,6 +67,7 @@ class Output:
         self._on_broken = on_broken
         self._lock = threading.Lock()
         self._is_broken = False
+        self.is_terminal = stream.isatty()
 
     def write(self, line: bytes) -> None:
         """Writes a line, which ends in a line feed or carriage return."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import subprocess
 import sys
 from typing import Any, List, NamedTuple, Sequence
@@ -14,6 +15,25 @@ class Shown(NamedTuple):
 
     text: str
     code: int
+
+
+def lines_of(text: str) -> List[str]:
+    """The lines that a terminal shows in the end which got this text."""
+    lines, row, column = [""], 0, 0
+    for part in re.findall(r"\x1b\[\d*[A-Za-z]|[^\x1b]", text):
+        if part == "\x1b[1A":
+            row -= 1
+        elif part == "\x1b[2K":
+            lines[row] = ""
+        elif part == "\r":
+            column = 0
+        elif part == "\n":
+            row, column = row + 1, 0
+            lines += [""] * (row + 1 - len(lines))
+        elif part[0] != "\x1b":
+            lines[row] = lines[row][:column].ljust(column) + part + lines[row][column + 1 :]
+            column += 1
+    return [line.rstrip() for line in lines if line.strip()]
 
 
 def on_terminal(arguments: Sequence[str], folder: Any, **environment: str) -> Shown:

@@ -58,7 +58,7 @@ def test_a_terminal_shows_them_below_all_other_lines() -> None:
     assert stream.getvalue() == "chief 0.0 steps/s (0)\nworker 0 0.0 steps/s (0)\n"
     stream.truncate(0)
     stream.seek(0)
-    lines.above(lambda: stream.write("loss 0.5\n"))
+    lines.bottom.above(lambda: stream.write("loss 0.5\n"))
     erased = "\x1b[1A\x1b[2K" * 2
     shown = "chief 0.0 steps/s (0)\nworker 0 0.0 steps/s (0)\n"
     assert stream.getvalue() == erased + "loss 0.5\n" + shown
