@@ -60,8 +60,8 @@ def _missed(outcome: Outcome, named: Callable[[Record], List[str]]) -> List[str]
 def _row(record: Record, names: List[str]) -> str:
     assert record.goal is not None
     reached = _FIGURES[record.figure].format(gain(record))
-    bound = {">=": "at least", "<=": "at most"}[record.goal.op]
-    return row(", ".join(names), reached, "{} {:.3g}".format(bound, record.goal.value))
+    sign = {">=": "≥", "<=": "≤"}[record.goal.op]
+    return row(", ".join(names), reached, "{} {:.3g}".format(sign, record.goal.value))
 
 
 def _trained(record: Record) -> List[str]:

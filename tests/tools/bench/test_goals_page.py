@@ -27,9 +27,7 @@ def record(figure: str, workload: str, mode: str, value: float, **params: Any) -
 def test_a_missed_goal_is_a_row_with_what_was_reached(mode: str, params: Any, name: str) -> None:
     missed = record("ratio_to_stock", "wide", mode, 0.75, **params)
     assert goals_page.training_rows(Outcome((missed,))) == [
-        "| {} | **0.75** (0.25 to 1.25) times as fast as TensorFlow alone | at least 1 |".format(
-            name
-        )
+        "| {} | **0.75** (0.25 to 1.25) times as fast as TensorFlow alone | ≥ 1 |".format(name)
     ]
 
 
