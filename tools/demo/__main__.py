@@ -14,7 +14,7 @@ import json
 import sys
 import tempfile
 from pathlib import Path
-from typing import Dict, List, Optional, Sequence, Tuple
+from typing import Dict, Iterable, List, Optional, Sequence, Tuple
 
 import tensorflow.compat.v1 as tf
 import tqdm
@@ -97,7 +97,7 @@ def _run(flags: argparse.Namespace) -> None:
     parts = [
         _part("one process", here, schedule),
         _part(
-            f"one parameter server, {flags.delay_ms:g} ms away",
+            f"parameter server {flags.delay_ms:g} ms away",
             here._replace(servers=1, delay_ms=flags.delay_ms),
             schedule,
         ),
@@ -132,7 +132,7 @@ def _part(title: str, setting: Setting, schedule: Schedule) -> Part:
     with contextlib.ExitStack() as stack:
         clusters: Dict[str, Cluster] = {}
         graphs: Dict[str, TrainingGraph] = {}
-        for mode in MODES:
+        for mode in _told(MODES, "graphs"):
             clusters[mode] = stack.enter_context(start_cluster(setting.servers, setting.delay_ms))
             graphs[mode] = training_graph(setting.workload, setting.learning, clusters[mode])
         folders = {mode: stack.enter_context(tempfile.TemporaryDirectory()) for mode in MODES}
@@ -140,7 +140,7 @@ def _part(title: str, setting: Setting, schedule: Schedule) -> Part:
         with open_halves(setting, graphs[ASYNC], clusters[ASYNC]) as halves:
             turns.update(_in_turns(f"{title}: halves", list(halves.values()), HALVES))
         scores: Dict[str, Score] = {
-            mode: evaluate(setting.workload, folder) for mode, folder in folders.items()
+            mode: evaluate(setting.workload, folders[mode]) for mode in _told(MODES, "scores")
         }
     return Part(title, turns, figures(turns), scores, graph_opt.report(graphs[BOTH].graph), panels)
 
@@ -195,11 +195,19 @@ def _in_turns(title: str, contenders: Sequence[Contender], schedule: Schedule) -
     with tqdm.tqdm(total=total, unit="step", mininterval=0.5, disable=None) as bar:
 
         def before_turn(name: str, round_: int) -> None:
-            bar.set_description(f"{title}, {name} {round_ + 1}/{schedule.rounds}")
+            bar.set_description(f"{name} {round_ + 1}/{schedule.rounds}")
 
-        bar.set_description(f"{title}, warm-up")
+        if not bar.disable:  # In a line of its own, which leaves the bar room.
+            bar.write(title, file=sys.stderr)
+        bar.set_description("warm-up")
         counted = [_counted(contender, bar) for contender in contenders]
         return run_in_turns(counted, schedule, before_turn)
+
+
+def _told(modes: Sequence[str], what: str) -> Iterable[str]:
+    """The modes one after the other, with a bar that tells what is made of them."""
+    told: Iterable[str] = tqdm.tqdm(modes, desc=what, unit="mode", leave=False, disable=None)
+    return told
 
 
 def _counted(contender: Contender, bar: tqdm.tqdm) -> Contender:

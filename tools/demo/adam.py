@@ -24,7 +24,7 @@ from tools.bench.workloads.workload import TrainingGraph, training_graph
 
 NAMES = {STOCK: "TensorFlow alone", DEFERRED: "graph_opt"}
 RunInTurns = Callable[[str, Sequence[Contender], Schedule], Turns]
-_COLUMNS = "  {:<18}{:>26}{:>10}{:>10}{:>16}{:>16}"
+_COLUMNS = "  {:<18}{:>26}{:>10}{:>10}"
 _WEIGHTS = "weights_to_compare"
 
 
@@ -108,19 +108,22 @@ def adam_report(part: AdamPart, title: str) -> str:
     """What to tell a new user."""
     quotient = _quotient(part)
     header = ("", "steps a second", "AUC", "log loss")
-    after = [f"after {steps} steps" for steps in (part.first_steps, part.steps)]
+    differences = ((part.difference, part.first_steps), (part.last_difference, part.steps))
+    after = ", ".join(f"{value:.1g} after {steps} steps" for value, steps in differences)
     lines = [
         "",
         f"{title}: {quotient:.1f} times as fast",
         "",
-        f"{'largest difference of a weight':>98}",
-        _COLUMNS.format(*header, *after),
+        _COLUMNS.format(*header),
         *(_row(part, mode) for mode in NAMES),
         "",
-        "  TensorFlow's Adam moves all rows of its tables in each step; graph_opt moves a row when",
-        f"  it is next read, to the same place. All {part.weights / 1e6:.1f} million weights were "
-        "compared: sums",
-        "  round differently, and where that puts a ReLU on the other side of 0, runs part.",
+        f"  largest difference of a weight: {after}",
+        "",
+        "  TensorFlow's Adam moves all rows of its tables in each step; graph_opt moves a",
+        "  row when it is next read, to the same place. All "
+        f"{part.weights / 1e6:.1f} million weights were",
+        "  compared: sums round differently, and where that puts a ReLU on the other side",
+        "  of 0, runs part.",
         *(f"  {line}" for line in str(part.report).splitlines()),
         "",
     ]
@@ -131,10 +134,7 @@ def _row(part: AdamPart, mode: str) -> str:
     slowest, median, fastest = _rates(part, mode)
     rate = f"{median:.1f}  ({slowest:.1f} to {fastest:.1f})"
     score = part.scores[mode]
-    found = [f"{value:.1g}" for value in (part.difference, part.last_difference)]
-    differences = ["", ""] if mode == STOCK else found
-    scored = (f"{score.auc:.4f}", f"{score.log_loss:.4f}")
-    return _COLUMNS.format(NAMES[mode], rate, *scored, *differences).rstrip()
+    return _COLUMNS.format(NAMES[mode], rate, f"{score.auc:.4f}", f"{score.log_loss:.4f}")
 
 
 def _quotient(part: AdamPart) -> float:

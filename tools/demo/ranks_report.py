@@ -46,11 +46,10 @@ def report(outcome: Outcome) -> str:
     lines = [
         "",
         f"DLRM on {len(outcome.found)} ranks: {tables.number} tables of {tables.rows} x "
-        f"{tables.width}, batch {setting.batch} on each rank, {setting.optimizer}; {rows} held-out "
-        "rows",
+        f"{tables.width}, batch {setting.batch} on each rank, {setting.optimizer}",
         f"TensorFlow {tf.version.VERSION}, Horovod {horovod.__version__} (cycle time "
-        f"{CYCLE_MILLISECONDS} ms) on {cores()} cores; medians of {setting.rounds} turns "
-        f"of {setting.steps} steps",
+        f"{CYCLE_MILLISECONDS} ms) on {cores()} cores",
+        f"medians of {setting.rounds} turns of {setting.steps} steps; {rows} held-out rows",
         "",
         *(f"{mode + ':':<{_LABEL}}{DESCRIPTIONS[mode]}" for mode in setting.modes),
         "",

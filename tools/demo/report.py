@@ -14,8 +14,8 @@ from tools.bench.training.sessions import ASYNC, BOTH, MODES, STOCK
 from tools.bench.workloads.scoring import Score
 from tools.demo.timeline import INPUT_STAGE_ENDING, Panel
 
-_COLUMN = 34
-_LABEL = 26
+_COLUMN = 29
+_LABEL = 20
 _MICROS_PER_MILLI = 1000.0
 
 
@@ -38,7 +38,7 @@ def report(parts: Sequence[Part], flags: argparse.Namespace) -> str:
             f"DLRM: 26 tables of {flags.buckets} x {flags.dimension}, batch {flags.batch}, "
             f"{flags.optimizer}; {parts[0].scores[STOCK].rows} held-out rows",
             f"TensorFlow {tf.version.VERSION} on {cores()} cores; medians of "
-            f"{flags.rounds} turns of {flags.steps} steps each, A B C D A B C D",
+            f"{flags.rounds} turns of {flags.steps} steps, A B C D A B C D",
             "",
             *_modes(),
             "",
@@ -71,7 +71,7 @@ def _rate(part: Part, mode: str) -> str:
     runs = sorted(1.0 / turn.seconds_per_step for turn in part.turns[mode])
     ratio = part.figures.ratios_to_stock.get(mode, 1.0)
     rate = 1.0 / part.figures.seconds[mode]
-    return f"{rate:.1f}  ({runs[0]:.1f} to {runs[-1]:.1f})  {ratio:.2f}x"
+    return f"{rate:.1f} ({runs[0]:.1f} to {runs[-1]:.1f}) {ratio:.2f}x"
 
 
 def _milliseconds(seconds: Optional[float]) -> str:
@@ -83,7 +83,7 @@ def _efficiency(part: Part) -> str:
     if efficiency is None or floor is None:
         return "- (stock is at the floor)"
     room = part.figures.seconds[STOCK] / floor - 1
-    return f"{efficiency:.2f}  (stock is {room:.0%} above)"
+    return f"{efficiency:.2f} (stock is {room:.0%} above)"
 
 
 def _cpu(part: Part, mode: str) -> str:
@@ -139,13 +139,16 @@ WAIT_ROWS = (
 
 def _modes() -> List[str]:
     return [
-        "stock: TensorFlow alone    async: lookups run ahead of the main graph",
-        "fused: all lookups are one op, and their updates another    both: fused, and run ahead",
+        "stock: TensorFlow alone",
+        "async: lookups run ahead of the main graph",
+        "fused: all lookups are one op, and their updates another",
+        "both:  fused, and run ahead",
     ]
 
 
 def _explanation() -> List[str]:
     return [
-        "Floor: the longest of main alone, lookups alone and CPU time over cores; no schedule can",
-        "be faster. Overlap efficiency: the part of (stock - floor) that async gains.",
+        "Floor: the longest of main alone, lookups alone and CPU time over cores; no",
+        "schedule can be faster. Overlap efficiency: the part of (stock - floor) that",
+        "async gains.",
     ]
