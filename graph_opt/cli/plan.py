@@ -23,6 +23,7 @@ from graph_opt.saved_models.graphs import stock_tags
 from graph_opt.saved_models.named_nodes import default_signature, named_parts
 
 MEASURING = "measuring this machine"
+COUNTING = "counting"
 
 
 @graphs_kept()
@@ -34,7 +35,7 @@ def handle(options: argparse.Namespace) -> int:
     """
     told = sample_batches(options)
     measuring = {MEASURING: 0.5} if options.measure else {}
-    with Progress(options.input, {**GRAPH_PARTS, **measuring}) as progress:
+    with Progress(options.input, {**GRAPH_PARTS, **measuring, COUNTING: 0.3}) as progress:
         shaped = shaped_file(options, progress)
         with named(options.input):
             planned = _planned(shaped, tuple(options.fetches))
@@ -44,6 +45,7 @@ def handle(options: argparse.Namespace) -> int:
             if options.measure:
                 progress.begins(MEASURING)
                 rates = machine_rates(options.delay_ms / 1000.0, progress.reached)
+            progress.begins(COUNTING)
             found = cost_plan(planned, told, rates)
     left_out = elided_warnings(shaped.source.graph_def)
     found = dataclasses.replace(found, assumptions=(*found.assumptions, *left_out))
