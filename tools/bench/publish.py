@@ -171,6 +171,7 @@ _TABLES: Dict[
     ("scaling", "time"): (scaling_page.HEAD, scaling_page.time_rows),
     ("scaling", "uneven"): (scaling_page.HEAD, scaling_page.uneven_rows),
     ("serving", None): (serving_page.HEAD, serving_page.rows),
+    ("serving", "frozen"): (serving_page.FROZEN_HEAD, serving_page.frozen_rows),
     ("serving", "memory"): (serving_page.MEMORY_HEAD, serving_page.memory_rows),
     ("server_scaling", None): (server_scaling_page.HEAD, server_scaling_page.rows),
     ("server_scaling", "busy"): (server_scaling_page.BUSY_HEAD, server_scaling_page.busy_rows),

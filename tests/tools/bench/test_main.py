@@ -209,7 +209,7 @@ def test_serving(quick_here: Quick, tmp_path: Path) -> None:
     modes = {record["mode"] for record in content["records"]}
     assert modes == {"stock", "xla", "session", "exported", "mapped", "repeated", "float16", "int8"}
     workloads = {record["workload"] for record in content["records"]}
-    assert workloads == {"wide", "din_one_user", "functions", "dlrm"}
+    assert workloads == {"wide", "din_one_user", "functions", "wide_frozen", "dlrm"}
     assert ("p50_over_stock", ">=", 4.0) in with_goals(content)
     latencies = [r for r in content["records"] if r["figure"] == "latency_p50_ms"]
     assert all("floor" in r for r in latencies if r["params"]["client"] == "c")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any, Optional
 
 from tools.bench.charts import svg
@@ -35,6 +36,22 @@ def test_a_row_for_each_way_of_exporting() -> None:
         "| wide, `--table-dtype int8` | 32 | 8.00 → 2.00 ms | **4.00** |  | 1.50 ms |",
     ]
     assert "wide, --table-dtype int8, 32 rows" in svg(page.serving_chart(outcome))
+
+
+def test_frozen_graphs_have_a_table_of_their_own() -> None:
+    one = {"rows": 512, "clients": 1}
+    records = [
+        record("latency_p50_ms", 8.0, "stock", client="c", **one),
+        record("latency_p50_ms", 4.0, "exported", client="c", **one),
+        record("p50_over_stock", 2.0, "exported", client="c", **one),
+        record("p50_over_stock", 9.0, "exported", client="python", **one),
+        record("p50_over_stock", 1.25, "session", client="python", **one),
+    ]
+    frozen = Outcome(tuple(dataclasses.replace(each, workload="wide_frozen") for each in records))
+    assert page.rows(frozen) == []
+    assert page.frozen_rows(frozen) == ["| wide | 512 | 8.00 → 4.00 ms | **2.00** | **1.25** |"]
+    assert page.frozen_rows(Outcome(tuple(records))) == []
+    assert {line.count("|") for line in page.FROZEN_HEAD} == {6}
 
 
 def test_figures_of_python_stand_where_there_are_no_others() -> None:

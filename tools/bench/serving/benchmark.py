@@ -8,6 +8,9 @@
     repeated   the same, with what is the same in all rows computed once, where a model says so
     int8       exported with tables of int8, and likewise float16, where a model says so
 
+Of a frozen graph, `exported` is made of its file, so that its tables are variables again. It is
+measured with 1 row and 512, by one client, and not with XLA.
+
 All but `session` are open in one process, which like a server has the ops of fused lookups alone:
 with graph_opt's own library, TensorFlow would catch up rows before it reads variables. They take
 turns; a client is a thread that sends one request after another. Where a record has "client": "c",
@@ -49,7 +52,8 @@ from tools.bench.turns import in_turns, ratios, seconds_per_call
 LIMIT_SECONDS = 900.0
 ROWS = (1, 32, 512)
 CLIENTS = (1, 2)
-_TRIED = ("wide", "din_one_user", "functions")
+_FROZEN_ROWS, _FROZEN_CLIENTS = (1, 512), (1,)
+_TRIED = ("wide", "din_one_user", "functions", "wide_frozen")
 _XLA_FLAGS = "--tf_xla_cpu_global_jit"  # XLA leaves CPUs alone without it
 
 _XLA, _SESSION = "xla", "session"
@@ -103,6 +107,8 @@ def measure(name: str, quick: bool, folder: str) -> Outcome:
         mode: _open(tf.Session, None, tags, str(Path(folder) / mode))
         for mode, tags in written.tags.items()
     }
+    if MODELS[name].is_frozen:
+        return _measured(name, quick, opened, written.row_bytes)
     compiled = tf.ConfigProto()
     compiled.graph_options.optimizer_options.global_jit_level = tf.OptimizerOptions.ON_1
     opened[_XLA] = _open(tf.Session, compiled, written.tags[STOCK], str(Path(folder) / STOCK))
@@ -128,17 +134,20 @@ def measure_session(name: str, quick: bool, folder: str) -> Outcome:
 
 
 def _measured(name: str, quick: bool, opened: Dict[str, Any], row_bytes: float) -> Outcome:
-    sizes, effort = (QUICK, Effort(2, 0.0)) if quick else (FULL, Effort(5, 0.5))
+    is_frozen = MODELS[name].is_frozen
+    sizes, effort = FULL, Effort(5, 0.25 if is_frozen else 0.5)
+    if quick:
+        sizes, effort = QUICK, Effort(2, 0.0)
     records: List[Record] = []
     with contextlib.ExitStack() as stack:
         sessions = {mode: stack.enter_context(each) for mode, each in opened.items()}
         whole = MODELS[name].request(sizes)
         bandwidth = MemoryCopy().bytes_per_s(0.02 if quick else 1.0)
-        for rows in ROWS:
+        for rows in _FROZEN_ROWS if is_frozen else ROWS:
             request = {key: array[:rows] for key, array in whole.items()}
             calls = _calls(sessions, request, MODELS[name].table_dtypes)
             floor = _floor(sessions[STOCK], row_bytes, request, bandwidth, quick)
-            for clients in CLIENTS:
+            for clients in _FROZEN_CLIENTS if is_frozen else CLIENTS:
                 turns = in_turns(
                     {
                         mode: functools.partial(_turn, call, clients, rows, effort.seconds)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Dict, List, NamedTuple
 
 from tools.bench.records import Outcome
+from tools.bench.serving import frozen
 from tools.bench.serving.models import FULL, MODELS, QUICK, export
 
 STOCK, EXPORTED, REPEATED = "stock", "exported", "repeated"
@@ -34,12 +35,16 @@ def write(name: str, quick: bool, folder: str) -> Outcome:
     made, stock = MODELS[name], str(Path(folder) / STOCK)
     row_bytes = export(name, QUICK if quick else FULL, Path(stock))
     options: Dict[str, Dict[str, Any]] = {EXPORTED: {}}
+    model = stock
+    if made.is_frozen:
+        graph = frozen.read(Path(stock))
+        model, options[EXPORTED] = graph.path, {"inputs": graph.inputs, "outputs": graph.outputs}
     if made.repeated:
         options[REPEATED] = {"repeated": made.repeated}
     options.update((dtype, {"table_dtype": dtype}) for dtype in made.table_dtypes)
     exports = Exports(row_bytes, "", {STOCK: ["serve"]})
     for mode, given in options.items():
-        written = graph_opt.export_fused(stock, str(Path(folder) / mode), **given)
+        written = graph_opt.export_fused(model, str(Path(folder) / mode), **given)
         exports.tags[mode] = list(written.fused_tags)
         exports = exports._replace(library=written.library)
     (Path(folder) / _LIST).write_text(json.dumps(exports._asdict()), encoding="utf-8")

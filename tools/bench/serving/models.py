@@ -5,6 +5,8 @@
     dlrm            13 counters [B, 13], and 26 tensors [B] of strings
     din             a user's 50 last items [B, 50] with attention to one item [B], and 8 features
     din_one_user    the same; all but the item are the same in all rows
+    wide_frozen     wide and dlrm as frozen graphs: a GraphDef with constants in place of variables
+    dlrm_frozen
     functions       26 ids, each a tensor [B], with lookups in functions, as TensorFlow 2 saves them
 
 Sizes are those of the models that are trained (tools.bench.workloads), where these are the same.
@@ -20,7 +22,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from tools.bench.serving import functions
+from tools.bench.serving import frozen, functions
 from tools.bench.workloads.dlrm import model as dlrm_model
 from tools.bench.workloads.dlrm.criteo import COUNTERS
 from tools.bench.workloads.dlrm.schema import CATEGORICALS, INTEGER_COUNT
@@ -75,12 +77,14 @@ class Model(NamedTuple):
       request: Makes the request.
       repeated: What is the same in all rows of it.
       table_dtypes: Dtypes of tables beside float32 that are measured.
+      is_frozen: Whether it is a frozen graph.
     """
 
     build: Optional[Callable[[Sizes], Served]]
     request: Callable[[Sizes], Arrays]
     repeated: Sequence[str] = ()
     table_dtypes: Sequence[str] = ()
+    is_frozen: bool = False
 
 
 def _data(sizes: Sizes) -> DataOptions:
@@ -219,11 +223,13 @@ MODELS: Dict[str, Model] = {
     "din": Model(_din, _histories),
     "din_one_user": Model(_din, _one_user, USER),
     "functions": Model(None, _single_ids),
+    "wide_frozen": Model(_wide, _ids, is_frozen=True),
+    "dlrm_frozen": Model(_dlrm, _categories, is_frozen=True),
 }
 
 
 def export(name: str, sizes: Sizes, folder: Path) -> float:
-    """Writes a model with initial values, as `simple_save` does or TensorFlow 2.
+    """Writes a model with initial values, as `simple_save` does or TensorFlow 2, or a frozen graph.
 
     Returns:
       Bytes of tables that a request of one row reads, on average.
@@ -238,7 +244,9 @@ def export(name: str, sizes: Sizes, folder: Path) -> float:
         tf.set_random_seed(SEED)
         served = build(sizes)
         session.run([tf.global_variables_initializer(), tf.tables_initializer()])
-        tf.saved_model.simple_save(
-            session, str(folder), served.inputs, {"scores": served.scores, "rows": served.rows}
-        )
+        outputs = {"scores": served.scores, "rows": served.rows}
+        if MODELS[name].is_frozen:
+            frozen.save(session, served.inputs, outputs, folder)
+        else:
+            tf.saved_model.simple_save(session, str(folder), served.inputs, outputs)
     return served.rows_per_request * served.width * _FLOAT_BYTES

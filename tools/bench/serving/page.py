@@ -12,6 +12,10 @@ HEAD = head(
     "model | rows of a request | TensorFlow alone → exported | times as fast | by Python"
     " | dense layers alone"
 )
+FROZEN_HEAD = head(
+    "frozen graph | rows of a request | TensorFlow alone → exported | times as fast"
+    " | in a session, by Python"
+)
 MEMORY_HEAD = head("tables | servers | memory of all | of it tables | tables, times those of one")
 _MODES = {
     "exported": "{}",
@@ -19,6 +23,7 @@ _MODES = {
     "float16": "{}, `--table-dtype float16`",
     "int8": "{}, `--table-dtype int8`",
 }
+_FROZEN = "_frozen"  # behind the name of a model
 _TABLES = {"exported": "variables", "mapped": "mapped, `--map-tables`"}
 
 
@@ -27,14 +32,30 @@ def rows(outcome: Outcome) -> List[str]:
     return [_row(outcome, each) for each in _of_one_client(outcome, "latency_p50_ms")]
 
 
-def _of_one_client(outcome: Outcome, figure: str) -> List[Record]:
+def _of_one_client(outcome: Outcome, figure: str, is_frozen: bool = False) -> List[Record]:
     """Those of TensorFlow's C API; where there are none, those of Python."""
     found = [
         each
         for each in outcome.records
         if each.figure == figure and each.mode in _MODES and each.params["clients"] == 1
+        if each.workload.endswith(_FROZEN) == is_frozen
     ]
     return [each for each in found if each.params.get("client") == "c"] or found
+
+
+def frozen_rows(outcome: Outcome) -> List[str]:
+    """A row for each frozen graph and size: exported, and in a session of its process."""
+    return [
+        row(
+            each.workload[: -len(_FROZEN)],
+            each.params["rows"],
+            _times(outcome, each),
+            gain(outcome.find("p50_over_stock", each.workload, each.mode, **each.params)),
+            gain(outcome.find("p50_over_stock", each.workload, "session", **by_python)),
+        )
+        for each in _of_one_client(outcome, "latency_p50_ms", is_frozen=True)
+        for by_python in [{**each.params, "client": "python"}]
+    ]
 
 
 def memory_rows(outcome: Outcome) -> List[str]:
@@ -69,15 +90,20 @@ def _memory(outcome: Outcome, of_all: Record) -> str:
     )
 
 
+def _times(outcome: Outcome, ours: Record) -> str:
+    """Latencies of stock and ours, with the same kind of client."""
+    stock = outcome.find("latency_p50_ms", ours.workload, "stock", **ours.params)
+    return words("{:.2f} → ", stock) + words("{:.2f} ms", ours)
+
+
 def _row(outcome: Outcome, exported: Record) -> str:
-    stock = outcome.find("latency_p50_ms", exported.workload, "stock", **exported.params)
     where, params = (exported.workload, exported.mode), exported.params
     ratio = outcome.find("p50_over_stock", *where, **params)
     by_python = outcome.find("p50_over_stock", *where, **{**params, "client": "python"})
     return row(
         _MODES[exported.mode].format(exported.workload),
         exported.params["rows"],
-        words("{:.2f} → ", stock) + words("{:.2f} ms", exported),
+        _times(outcome, exported),
         gain(ratio),
         words("{:.2f}", by_python),
         "" if exported.floor is None else "{:.2f} ms".format(exported.floor),
