@@ -25,6 +25,7 @@ MAY_IMPORT: Dict[str, FrozenSet[str]] = {
     "saved_models": frozenset({"graph"}),
     "inspect": frozenset(
         {"passes", "graph", "reporting", "saved_models", "ops.library", "rules.op_names"}
+        | {"rules.frozen_tables"}
     ),
     "serving": frozenset(
         {"passes", "inspect", "saved_models", "graph", "config", "reporting", "ops.library"}

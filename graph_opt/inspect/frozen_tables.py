@@ -1,13 +1,17 @@
-"""The tables of frozen graphs, which are constants."""
+"""Finds tables of frozen graphs in a GraphDef; `rules/frozen_tables.py` says what they are.
+
+What is found here may be of any type, and in a graph that trains: a remark tells why such constants
+count as no tables.
+"""
 
 from __future__ import annotations
 
 from typing import Any, Dict, List
 
 from graph_opt.reporting.tables import first_of
+from graph_opt.rules.frozen_tables import CONSTANT, has_rows
 from graph_opt.rules.op_names import PASS_ON, ROW_READERS
 
-_LEAST_DIMENSIONS = 2
 _LONGEST_READ = 64
 
 
@@ -18,7 +22,7 @@ def frozen_tables(graph_def: Any) -> List[str]:
     for node in graph_def.node:
         if node.op in ROW_READERS and node.input:
             constant = _constant_behind(node.input[0], nodes)
-            if constant is not None and _dimensions(constant) >= _LEAST_DIMENSIONS:
+            if constant is not None and has_rows(constant.attr["value"].tensor):
                 found[constant.name] = None
     return list(found)
 
@@ -39,13 +43,9 @@ def frozen_remark(graph_def: Any) -> str:
 def _constant_behind(text: str, nodes: Dict[str, Any]) -> Any:
     for _ in range(_LONGEST_READ):
         node = nodes.get(text.partition(":")[0])
-        if node is None or node.op == "Const":
+        if node is None or node.op == CONSTANT:
             return node
         if node.op not in PASS_ON or not node.input:
             return None
         text = node.input[0]
     return None
-
-
-def _dimensions(constant: Any) -> int:
-    return len(constant.attr["value"].tensor.tensor_shape.dim)

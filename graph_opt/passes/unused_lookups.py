@@ -12,9 +12,9 @@ from graph_opt.compat.op_definitions import is_stateful
 from graph_opt.compat.stateful_ops import HANDLES, PLACEHOLDERS, RANDOM, READS, VARIABLES
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, TensorRef
+from graph_opt.rules.frozen_tables import trains_nothing
 from graph_opt.rules.lookup import MARKED, Lookup
 from graph_opt.rules.lookups.marked import MARK
-from graph_opt.rules.match.frozen_tables import trains_nothing
 
 _NO_ACTS = VARIABLES | HANDLES | PLACEHOLDERS | RANDOM | READS
 

@@ -9,7 +9,7 @@ from graph_opt.compat.op_definitions import dtype_size
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.static_shapes import count_elements, static_shape
 from graph_opt.graph.view import GraphView, TensorRef
-from graph_opt.rules.match.frozen_tables import CONSTANT
+from graph_opt.rules.frozen_tables import CONSTANT
 from graph_opt.rules.match.table import count_tables, describe, find_table
 from graph_opt.rules.op_names import SERVED_TABLES
 from graph_opt.table_files.low_precision_names import SCALE_BYTES

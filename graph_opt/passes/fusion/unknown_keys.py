@@ -20,7 +20,7 @@ from graph_opt.graph.view import GraphView
 from graph_opt.passes.node_writer import NodeWriter, free_scope
 from graph_opt.passes.pass_state import PassState
 from graph_opt.reporting.tables import counted
-from graph_opt.rules.match.frozen_tables import trains_nothing
+from graph_opt.rules.frozen_tables import trains_nothing
 from graph_opt.rules.op_names import DYNAMIC_LOOKUP, DYNAMIC_ROWS, GROUP_PREPARE
 
 _SCOPE = "unknown_keys"

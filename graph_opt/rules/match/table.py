@@ -20,8 +20,8 @@ from graph_opt.graph.control_flow_ops import INTO_CONTROL_FLOW, MERGES
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.static_shapes import static_shape
 from graph_opt.graph.view import GraphView, TensorRef
+from graph_opt.rules.frozen_tables import CONSTANT, constant_tensor, is_frozen_table
 from graph_opt.rules.lookup import Table
-from graph_opt.rules.match.frozen_tables import CONSTANT, constant_tensor, is_frozen_table
 from graph_opt.rules.op_names import (
     DYNAMIC_ROWS,
     EXCHANGE_GATHERS,

@@ -11,7 +11,7 @@ from graph_opt.compat import tf
 from graph_opt.graph.elided_values import ELIDED
 from graph_opt.graph.view import GraphView
 from graph_opt.rules import Table, find_lookups
-from graph_opt.rules.match.frozen_tables import is_frozen_table, trains_nothing
+from graph_opt.rules.frozen_tables import is_frozen_table, trains_nothing
 from tests.rules.lookup_values import all_inputs, shaped_view
 from tests.rules.search import codes, search
 

@@ -41,11 +41,13 @@ def is_frozen_table(view: GraphView, name: str) -> bool:
         return False
     tensor = constant_tensor(view, name)
     return (
-        tensor is not None
-        and tensor.dtype in _FLOATS
-        and len(tensor.tensor_shape.dim) >= _LEAST_DIMENSIONS
-        and trains_nothing(view)
+        tensor is not None and tensor.dtype in _FLOATS and has_rows(tensor) and trains_nothing(view)
     )
+
+
+def has_rows(tensor: Any) -> bool:
+    """Whether a constant's TensorProto has the rows of a table, of whatever type."""
+    return len(tensor.tensor_shape.dim) >= _LEAST_DIMENSIONS
 
 
 def constant_tensor(view: GraphView, name: str) -> Optional[Any]:
