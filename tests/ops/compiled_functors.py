@@ -23,15 +23,21 @@ HERE = Path(__file__).resolve().parent
 OPS_SRC = HERE.parents[1] / "ops_src"
 SUPPRESSIONS = HERE / "thread_sanitizer_suppressions.txt"
 FUNCTORS = (
-    "apply deferred dynamic examples exchange initial keys lookup network optimizers packed pages "
-    "requests scratch threads"
+    "apply deferred dynamic examples exchange initial keys layers lookup network optimizers packed "
+    "pages requests scratch threads"
 ).split()
 ROOMS = ("rows", *FUNCTORS)  # What takes longest to compile comes first.
-HEADER_ROOMS = (*FUNCTORS, "buffer", "layers")
+HEADER_ROOMS = (*FUNCTORS, "buffer")
 WARNINGS = ("-Wall", "-Wextra", "-Werror")
 AVX2 = ("-mavx2", "-mf16c")
 AVX512 = (*AVX2, "-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl")
-INSTRUCTION_SETS = {"row_kernels_avx2.cc": AVX2, "row_kernels_avx512.cc": AVX512}
+WITH_SUMS = ("-mfma", "-ffp-contract=fast")
+INSTRUCTION_SETS = {
+    "row_kernels_avx2.cc": AVX2,
+    "row_kernels_avx512.cc": AVX512,
+    "layer_kernels_avx2.cc": (*AVX2, *WITH_SUMS),
+    "layer_kernels_avx512.cc": (*AVX512, *WITH_SUMS),
+}
 # Always checks for undefined behaviour, since that costs little.
 SANITIZERS = ("undefined", "address", "thread")
 # While GCC checks for null, the address of a function is no constant to it, as later releases of

@@ -6,6 +6,9 @@
 With h [rows, places, columns], N has a block of columns for each place. One op computes N and what
 is added, the item's product is TensorFlow's. Bias and activation come before its result is cut into
 places, so that TensorFlow computes them with the product.
+
+If layers follow at each place, an op of ours computes them with the first one: between them are
+rows * places * columns numbers, which then stay in the caches.
 """
 
 from __future__ import annotations
@@ -18,17 +21,20 @@ from graph_opt.compat import tf
 from graph_opt.graph.edits import Edits
 from graph_opt.graph.op_call import Tensor
 from graph_opt.graph.rewrite import OUTPUT_SHAPES
-from graph_opt.graph.view import GraphView, TensorRef, Use
+from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.passes.node_writer import NodeWriter, Operand
 from graph_opt.passes.repeated_rows.classify import Classifier
+from graph_opt.passes.repeated_rows.following_layers import (
+    FollowingLayer,
+    FollowingLayers,
+    LayerEnd,
+)
 from graph_opt.passes.repeated_rows.linear_parts import LinearPart, LinearParts
-from graph_opt.passes.repeated_rows.row_rules import FIRST_ROW_LAYER
+from graph_opt.passes.repeated_rows.row_rules import FIRST_ROW_LAYER, LAYERS_AT_PLACES
 
 _FLOATS = (tf.float32.as_datatype_enum, tf.float64.as_datatype_enum)
-_ACTIVATIONS = frozenset(
-    ["Elu", "LeakyRelu", "Relu", "Relu6", "Selu", "Sigmoid", "Softplus", "Softsign", "Tanh"]
-)
-_ADDS = frozenset(["Add", "AddV2", "BiasAdd"])
+_AT_PLACES = frozenset(["Identity", "Relu", "Sigmoid"])  # what LayersAtPlaces activates with
+_MOST_COLUMNS = 128  # of layers whose results stay in a core's first cache
 _CPU = "/device:CPU:0"
 
 
@@ -41,9 +47,8 @@ class _Layer(NamedTuple):
       places: How many places each row has; None for a matrix.
       weights: The second operand.
       width: Its columns.
-      bias: What is added; None for nothing.
-      activation: The node that comes then; None for none.
-      result: The last tensor of these.
+      end: Its bias and activation.
+      following: Layers that LayersAtPlaces computes with it.
     """
 
     product: str
@@ -51,9 +56,13 @@ class _Layer(NamedTuple):
     places: Optional[int]
     weights: TensorRef
     width: int
-    bias: Optional[TensorRef]
-    activation: Optional[str]
-    result: TensorRef
+    end: LayerEnd
+    following: Sequence[FollowingLayer] = ()
+
+    @property
+    def result(self) -> TensorRef:
+        """The tensor that is replaced."""
+        return self.following[-1].end.result if self.following else self.end.result
 
 
 class JoinedProducts:
@@ -79,7 +88,7 @@ class JoinedProducts:
         self._classifier = classifier
         self._writer = writer
         self._edits = edits
-        self._fetched = frozenset(fetched)
+        self._behind = FollowingLayers(view, classifier, frozenset(fetched))
         self._parts = LinearParts(view, classifier)
 
     def replace(self) -> Dict[TensorRef, Tensor]:
@@ -111,8 +120,30 @@ class JoinedProducts:
         if sum(part.width for part in parts) != shape[0] or not _is_less(parts, places):
             return None
         width = shape[1] or 0
-        bias, activation, result = self._after(TensorRef(name, 0), width, places)
-        return _Layer(name, parts, places, weights, width, bias, activation, result)
+        end = self._behind.end(TensorRef(name, 0), width, places)
+        layer = _Layer(name, parts, places, weights, width, end)
+        return layer._replace(following=self._following(layer))
+
+    def _following(self, layer: _Layer) -> List[FollowingLayer]:
+        """The layers behind one that LayersAtPlaces can compute with it."""
+        found: List[FollowingLayer] = []
+        if layer.places is None or self._view.dtype(layer.weights) != _FLOATS[0]:
+            return found
+        width, end = layer.width, layer.end
+        while self._activation(end) in _AT_PLACES and width <= _MOST_COLUMNS:
+            following = self._behind.after(end.result, width, layer.places)
+            if following is None or following.width > _MOST_COLUMNS:
+                break
+            width, end = following.width, following.end
+            if self._activation(end) not in _AT_PLACES:
+                end = end._replace(activation=None, result=end.sum)
+                found.append(following._replace(end=end))
+                break
+            found.append(following)
+        return found
+
+    def _activation(self, end: LayerEnd) -> str:
+        return "Identity" if end.activation is None else self._view.op(end.activation)
 
     def _columns(self, tensor: TensorRef) -> Optional[Tuple[List[LinearPart], Optional[int]]]:
         """The parts of the first operand, and how many places its rows are cut from."""
@@ -154,53 +185,24 @@ class JoinedProducts:
         last = None if target is None or not target.size else target.reshape(-1)[-1]
         return width in (last, after[-1]) and rows.times in (places, 1)
 
-    def _after(
-        self, product: TensorRef, width: int, places: Optional[int]
-    ) -> Tuple[Optional[TensorRef], Optional[str], TensorRef]:
-        """The bias, the activation and the last tensor of a layer."""
-        view = self._view
-        bias, result = None, product
-        use = self._only_use(result)
-        while use is not None and view.op(use.consumer) in ("Reshape", "Identity"):
-            if use.slot or not self._keeps_columns(TensorRef(use.consumer, 0), width, places):
-                return None, None, result
-            result = TensorRef(use.consumer, 0)
-            use = self._only_use(result)
-        if use is not None and view.op(use.consumer) in _ADDS and use.slot == 0:
-            added = view.inputs(use.consumer)[1]
-            value = self._classifier.value(added)
-            if value is not None and value.shared and self._classifier.shape(added) == (width,):
-                bias, result = added, TensorRef(use.consumer, 0)
-                use = self._only_use(result)
-        if use is not None and view.op(use.consumer) in _ACTIVATIONS:
-            return bias, use.consumer, TensorRef(use.consumer, 0)
-        return bias, None, result
-
-    def _keeps_columns(self, tensor: TensorRef, width: int, places: Optional[int]) -> bool:
-        """Whether a Reshape of a product gives rows, or rows and places, of as many columns."""
-        shape = self._classifier.shape(tensor)
-        return shape is not None and shape[1:] in ((width,), (places, width))
-
-    def _only_use(self, tensor: TensorRef) -> Optional[Use]:
-        uses = self._view.uses(tensor)
-        if len(uses) != 1 or tensor.node in self._fetched:
-            return None
-        waits = [*self._view.controls(uses[0].consumer), *self._view.control_uses(tensor.node)]
-        return None if waits else uses[0]
-
     def _written(self, layer: _Layer) -> Tensor:
         written = _Written(self._view, self._writer, layer)
+        if layer.following:
+            ends = [layer.end, *(each.end for each in layer.following)]
+            result = written.layers_at_places([self._activation(end) for end in ends])
+            if len(ends[-1].sizes) > 1:
+                return result
+            return written.reshaped(result, [-1, *ends[-1].sizes], "result")
         result = written.product()
-        if layer.activation is not None:
-            node = self._view.nodes[layer.activation]
+        if layer.end.activation is not None:
+            node = self._view.nodes[layer.end.activation]
             attributes = {key: value for key, value in node.attr.items() if key != OUTPUT_SHAPES}
             suffix = layer.product + "/activation"
             self._writer.node(suffix, node.op, [result], node.device, **attributes)
             result = Tensor(self._writer.name(suffix), result.dtype)
-        shape = self._classifier.shape(layer.result)
-        if layer.places is None or shape is None:
+        if layer.places is None:
             return result
-        return written.reshaped(result, [-1, *[size or 0 for size in shape[1:]]], "result")
+        return written.reshaped(result, [-1, *layer.end.sizes], "result")
 
 
 class _Written:
@@ -217,14 +219,42 @@ class _Written:
         """The product of what varies, and what is added to it."""
         layer = self._layer
         matrix, added = self._first_row_layer()
-        flat = [self._flat(base) for base in self._bases]
-        left = flat[0]
-        if len(flat) > 1:
-            left = self._writer.joined(self._suffix("bases"), flat, 1, self._device)
-        made = self._call("MatMul", a=left, b=matrix)
-        if layer.bias is None and all(part.offset is None for part in layer.parts):
+        made = self._call("MatMul", a=self._left(), b=matrix)
+        if layer.end.bias is None and all(part.offset is None for part in layer.parts):
             return made
         return self._call("BiasAdd", value=made, bias=added)
+
+    def layers_at_places(self, activations: Sequence[str]) -> Tensor:
+        """The result of the last layer, [rows, places, columns], with all before it in one op."""
+        layer = self._layer
+        matrix, added = self._first_row_layer()
+        call = self._writer.call(
+            self._suffix("layers"),
+            LAYERS_AT_PLACES,
+            _CPU,
+            output_shapes=[(None, layer.places, layer.following[-1].width)],
+            bases=self._left(),
+            matrix=matrix,
+            added=added,
+            weights=[each.weights for each in layer.following],
+            biases=[self._bias(each) for each in layer.following],
+            places=layer.places,
+            activations=list(activations),
+        )
+        return call.result
+
+    def _bias(self, following: FollowingLayer) -> Operand:
+        if following.end.bias is not None:
+            return following.end.bias
+        suffix = self._suffix("no_bias_{}".format(self._layer.following.index(following)))
+        return self._writer.constant(suffix, np.zeros(following.width, np.float32), self._device)
+
+    def _left(self) -> Operand:
+        """What varies, [rows, columns]."""
+        flat = [self._flat(base) for base in self._bases]
+        if len(flat) == 1:
+            return flat[0]
+        return self._writer.joined(self._suffix("bases"), flat, 1, self._device)
 
     def _first_row_layer(self) -> Tuple[Tensor, Tensor]:
         """What is multiplied with the bases, and what is added to the product."""
@@ -238,7 +268,7 @@ class _Written:
             _CPU,
             output_shapes=[(rows, places * layer.width), (places * layer.width,)],
             weights=layer.weights,
-            bias=[] if layer.bias is None else [layer.bias],
+            bias=[] if layer.end.bias is None else [layer.end.bias],
             repeated=list(repeated),
             places=places,
             widths=[part.width for part in parts],

@@ -22,6 +22,8 @@ OF_ENTRIES: FrozenSet[str] = elementwise.ELEMENTWISE | _OF_STRINGS
 """Ops that compute each element of a list of ids from the same element."""
 FIRST_ROW_LAYER = "FirstRowLayer"
 """The op that reads the first row of tensors whose rows are all the same."""
+LAYERS_AT_PLACES = "LayersAtPlaces"
+"""The op that computes layers at each place of each row."""
 FINDS: FrozenSet[str] = frozenset(["LookupTableFind", "LookupTableFindV2"])
 """Ops that look up each element of a tensor in a hash table."""
 
@@ -40,6 +42,12 @@ def found(call: Call) -> List[Value]:
     return [Value(rows=call.rows_along(1))]
 
 
+def layers_at_places(call: Call) -> List[Value]:
+    """Each row by itself, with the same weights."""
+    call.require_shared(range(1, len(call.values)))
+    return [Value(rows=call.rows_along(0))]
+
+
 _RULES: Dict[str, Rule] = {
     **elementwise.RULES,
     **reductions.RULES,
@@ -48,6 +56,7 @@ _RULES: Dict[str, Rule] = {
     **{op: elementwise.elementwise for op in _OF_STRINGS},
     **{op: found for op in FINDS},
     "ResourceGather": rows_of_table,
+    LAYERS_AT_PLACES: layers_at_places,
 }
 # Their op has state, which it only reads.
 _READERS = FINDS | frozenset(["ResourceGather"])
