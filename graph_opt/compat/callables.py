@@ -47,7 +47,7 @@ def compile_call(
       A function that several threads may call at once. It raises `tf.errors.OpError` with the
       runtime's message (`CancelledError` once the session is closed).
     """
-    options = RunOptions(timeout_in_ms=_timeout_option(session, timeout_millis))
+    options = RunOptions(timeout_in_ms=timeout_option(session, timeout_millis))
     if traced:
         options.trace_level = trace_level(session)
     if traced and not is_direct_session(session):
@@ -61,7 +61,8 @@ def compile_call(
     return session._make_callable_from_options(callable_options)
 
 
-def _timeout_option(session: Any, timeout_millis: int) -> int:
+def timeout_option(session: Any, timeout_millis: int) -> int:
+    """The limit for RunOptions; takes what `compile_call` takes as `timeout_millis`."""
     if timeout_millis != NO_TIMEOUT:
         return timeout_millis
     # A step with a limit costs more than one without.

@@ -1,4 +1,4 @@
-"""Work of a stage that its batches need not wait for, such as compiling another form of its step.
+"""Work of a stage that its batches need not wait for, such as compiling what will end it.
 
 Compiling a step takes as long as it would take main's: a quarter of a second in a large graph. In
 the stage's own thread, main would be without batches for so long.

@@ -9,6 +9,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 import numpy as np
 
 from graph_opt.compat import callables, tf
+from graph_opt.compat.compiled_steps import CompiledStep
 from graph_opt.ops.stage_spec import MAINS_THREADS
 from graph_opt.ops.tensor_buffer import METRIC_NAMES, NO_PLACE
 from graph_opt.reporting.warnings_given import warn_once
@@ -180,14 +181,13 @@ class StageSteps:
         self.own_thread = self._pool == callables.CALLER_THREAD
         self._feeds = python_spec.recall(session.graph, stage.name).feeds
         fetched = self._feeds.fetched
-        fetch = self._compile(self._pool, fetches=fetched) if fetched else None
+        fetch = self._compiled_fetch(fetched) if fetched else None
         self._reader = FeedReader(self._feeds, fetch)
         self._places = itertools.count(first_place)
         self._drawing = threading.Lock()
-        self._compiling = (
-            threading.Lock()
-        )  # Another one: steps draw while a form of theirs is made.
-        self._puts: Dict[Tuple[str, int, bool], Step] = {}
+        # Another one: steps draw while a form of theirs is made.
+        self._compiling = threading.Lock()
+        self._puts: Dict[str, CompiledStep] = {}
 
     def step(self, put: Put, last: LastPlace, traced: bool = False) -> Step:
         """Returns a function that draws the feeds and runs the put; each worker has its own.
@@ -221,22 +221,21 @@ class StageSteps:
         return feed_and_put
 
     def _put(self, put: Put, pool: int, traced: bool) -> Step:
-        key = (put.name, pool, traced)
         with self._compiling:
-            if key not in self._puts:
+            if put.name not in self._puts:
                 fed = list(self._feeds.fed) + ([self._stage.place] if put.ordered else [])
                 pipeline = self._stage.pipeline
                 targets = [put.name] + ([] if pipeline is None else [pipeline.turns.end])
-                self._puts[key] = self._compile(pool, targets=targets, feeds=fed, traced=traced)
-            return self._puts[key]
+                self._puts[put.name] = CompiledStep(self._session, targets, fed)
+            return self._puts[put.name].form(pool, traced)
 
-    def _compile(self, pool: int, **what: Any) -> Step:
-        # The session's own time limit is for steps of main; a stage may wait long for room.
+    def _compiled_fetch(self, fetches: Sequence[str]) -> Step:
+        # The session's own time limit is for steps of main; a stage may wait long for its source.
         return callables.compile_call(
             self._session,
-            inter_op_thread_pool=pool,
+            fetches=fetches,
+            inter_op_thread_pool=self._pool,
             timeout_millis=callables.NO_TIMEOUT,
-            **what,
         )
 
 

@@ -178,9 +178,8 @@ class WorkerPool:
         last = LastPlace()
         step = self._compiler.step(put, last)
         if self._compiler.own_thread:
-            shared_step = lambda: self._compiler.shared_step(put, last)  # noqa: E731
-            compile_shared = lambda: self._aside.begin(shared_step)  # noqa: E731
-            step = AdaptiveStep(step, compile_shared, self._is_awaited)
+            shared_step = self._compiler.shared_step(put, last)
+            step = AdaptiveStep(step, shared_step, self._is_awaited)
             if index == 0 and self.stage.spec.is_prefetch:
                 step = self._measured(step)
         loop = self._loop(put, step, last, index, name)

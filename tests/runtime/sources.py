@@ -30,6 +30,20 @@ def failing_at(count: int, bad: int, message: str = "row is torn") -> Any:
     return tf.string_to_number(text, tf.int64, name="parse")
 
 
+def folded_by_each(compilations: List[None]) -> Any:
+    """An int64 zero that TensorFlow computes, as a constant, whenever it compiles a step with it.
+
+    Args:
+      compilations: Gets an element each time.
+    """
+
+    def compute(zero: Any) -> Any:
+        compilations.append(None)
+        return zero
+
+    return tf.py_func(compute, [tf.constant(0, tf.int64)], tf.int64, stateful=False)
+
+
 @contextmanager
 def prefetching(
     session: Any, coordinator: Optional[Any] = None, **options: Any

@@ -1,7 +1,8 @@
 """The longest step of main while a stage finds out who runs its steps, for which main waits.
 
-After 16 steps that main waited for, a stage compiles another form of its step. The stage has many
-lookups, so that this takes as long as in a large model, and main has nothing else to do.
+After 16 steps that main waited for, a stage tries the session's threads. It has many lookups, so
+that compiling its step for them would stop the session for as long as in a large model, and main
+has nothing else to do.
 """
 
 from __future__ import annotations
