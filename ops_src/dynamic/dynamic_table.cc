@@ -60,11 +60,14 @@ int FewStripes(const DynamicTableOptions& options) {
 
 DynamicTableOptions Completed(DynamicTableOptions options) {
   constexpr int64_t kWaitingForRow = 4;  // keys that a full table counts for each that has a row
+  constexpr int64_t kLeastWaiting = 32;  // in each stripe: with fewer, keys soon halve their counts
   options.initial_values.column = 0;
   options.initial_values.width = options.dim;
   options.stripes = FewStripes(options);
-  if (options.policies.admission.most_counted == 0) {
-    options.policies.admission.most_counted = kWaitingForRow * options.policies.eviction.capacity;
+  const int64_t capacity = options.policies.eviction.capacity;
+  if (options.policies.admission.most_counted == 0 && capacity > 0) {
+    options.policies.admission.most_counted =
+        std::max(kWaitingForRow * capacity, kLeastWaiting * options.stripes);
   }
   return options;
 }

@@ -8,7 +8,7 @@ from typing import Any, Dict, List, NamedTuple, Tuple
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import graph_opt
@@ -169,6 +169,7 @@ def test_rules_match_a_model(rule: str) -> None:
 
     @example_share(0.25)
     @given(STEPS)
+    @example([("look_up", {-7: 2}), ("look_up", {4: 1, -7: 1})])
     def check(steps: List[Tuple[str, Dict[int, int]]]) -> None:
         session.run(ops.table.initializer)
         model = Model(RULES[rule])
