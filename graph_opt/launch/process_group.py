@@ -17,6 +17,7 @@ from graph_opt.launch.started_process import Output, Sink, StartedProcess, Task
 STOP_SECONDS = 5.0
 # When one that the others need has failed these mostly end by themselves, with errors of their own.
 LEAVE_SECONDS = 5.0
+_SHORTEST_WAIT = 0.001
 _Orders = List[Tuple[float, int]]
 
 
@@ -118,7 +119,7 @@ class ProcessGroup:
     def _wait(self) -> None:
         while self.running:
             try:
-                event = self._events.get(timeout=self._until_next_order())
+                event = self._next_event()
             except queue.Empty:
                 self.send(self._orders.pop(0)[1])
                 continue
@@ -128,6 +129,13 @@ class ProcessGroup:
                 self.on_end(event.process)
             else:
                 self._pass_on(event.number)
+
+    def _next_event(self) -> Union[_Ended, _Signal]:
+        seconds = self._until_next_order()
+        # If a timeout passes before get begins to wait, Python 3.7 waits forever.
+        if seconds is not None and seconds < _SHORTEST_WAIT:
+            return self._events.get_nowait()
+        return self._events.get(timeout=seconds)
 
     @property
     def is_ending(self) -> bool:
