@@ -94,6 +94,10 @@ def _execute(
     os.chdir(folder)
     try:
         main(*arguments)
+    except SystemExit as ended:
+        if ended.code is None:  # Which multiprocessing of Python 3.7 takes for a failure.
+            sys.exit(0)
+        raise
     except Exception:
         sys.excepthook(*sys.exc_info())
         sys.exit(1)

@@ -15,6 +15,9 @@ _RELEASE = "TensorFlow " + tf.version.VERSION
 HAS_ESTIMATORS = hasattr(tf, "estimator")
 needs_estimators = pytest.mark.skipif(not HAS_ESTIMATORS, reason=_RELEASE + " has no Estimators")
 
+# Keras' optimizers of TensorFlow 2.11 and later; those before stay in a module of their own.
+HAS_BUILT_OPTIMIZERS = hasattr(tf.keras.optimizers, "legacy")
+
 
 def reshape_gradient_reads_shape() -> bool:
     """Whether the gradient of a reshape asks for the shape of its input at run time."""
@@ -68,6 +71,17 @@ _WITH_VERSION_1: Dict[str, List[str]] = {
         "session/test_keras_fit.py::test_weights_that_are_loaded_before_leave_fit",
     ],
     "has one API, its own tf.contrib, and all names in place": [
+        "cli/test_script_version.py::test_a_mixture_is_unchanged_and_both_reasons_are_given",
+        "cli/test_script_version.py::test_a_module_is_found_with_its_relatives_and_not_imported",
+        "cli/test_script_version.py::test_everything_else_leaves_tensorflow_unchanged[eager",
+        "cli/test_script_version.py::test_everything_else_leaves_tensorflow_unchanged[metric",
+        "cli/test_script_version.py::test_modules_are_found_in_folders_of_folders_without_init",
+        "cli/test_script_version.py::test_names_that_only_version_1_has_select_it",
+        "cli/test_script_version.py::test_tensorflow_from_a_local_module_is_tensorflow",
+        "cli/test_script_version.py::test_the_nearest_local_module_that_says_something_decides",
+        "cli/test_versions.py::test_one_line_says_which_tensorflow_is_shown_and_why",
+        "contrib/test_contrib.py::test_scripts_import_it_from_where_it_was",
+        "deeprec/test_names.py::test_every_name_is_found",
         "session/test_installation.py::test_names_are_found_in_every_spelling_of_the_v1_api",
         "session/test_installation.py::test_estimators_are_imported_by_scripts_that_use_them",
         "session/test_moved_names.py::test_modules_of_the_api_are_those_that_have_the_names",
@@ -80,14 +94,15 @@ _WITH_VERSION_1: Dict[str, List[str]] = {
         "serving/test_repeated_inputs.py::test_columns_of_any_number_of_values_are_looked_up_once"
         "[names3]",
     ],
+    "takes a float as a size": [
+        "cli/test_python2.py::test_leftovers_are_named[import tensorflow.compat.v1 as tf\\nn = 8",
+    ],
     "tells the parts of a table as one weight": [
+        "embedding_variable/test_columns.py::test_layers_of_keras_have_the_table",
         "embedding/test_column_scope.py::test_a_layer_of_coalesced_columns_has_their_parts",
     ],
     "runs no eager scripts of later releases": [
         "cli/test_horovod_run.py::test_eager_scripts_run_as_they_are",
-    ],
-    "has no optimizers of Keras that are built": [
-        "distributed_embeddings/test_data_parallel.py::test_a_callback_starts_models_and_optimizers",
     ],
     "has no file system in memory": [
         "sharding/test_table_savers.py::test_what_one_rank_restored_last_is_what_all_ranks_have",
@@ -119,6 +134,15 @@ _WITH_VERSION_1: Dict[str, List[str]] = {
     ],
 }
 
+_WITHOUT_BUILT_OPTIMIZERS = {
+    "has no optimizers of Keras that are built": [
+        "distributed_embeddings/test_data_parallel.py::test_a_callback_starts_models_and_optimizers",
+        "optimizers/test_dynamic_tables.py::test_averages_of_weights_are_refused",
+        "optimizers/test_dynamic_tables.py::test_eager_steps_train_as_tables_of_equal_rows[keras_",
+        "sok/test_hashed_optimizers.py::test_rows_that_miss_a_batch_move_as_those_of_a_variable"
+        "[keras.",
+    ],
+}
 
 _WITHOUT_FAST_LOOKUPS = {
     "has no fast shape of sparse lookups": [
@@ -146,6 +170,15 @@ _WITHOUT_SPARSE_SHAPES = {
 }
 
 
+# Of Keras; before, a layer computes in the dtype of its weights or its input.
+_WITHOUT_POLICIES = {
+    "has no layers that compute in the dtype of their policy": [
+        "distributed_embeddings/test_embedding.py::test_a_layer_computes_in_the_dtype_of_its_policy",
+        "distributed_embeddings/test_layer_surface.py::test_mixed_precision_sends_halves",
+    ],
+}
+
+
 def _gathers_end_in_identities() -> bool:
     with tf.Graph().as_default():
         table = tf.get_variable("table", [4, 2], use_resource=True)
@@ -165,6 +198,10 @@ def _reasons() -> Dict[str, List[str]]:
     found: Dict[str, List[str]] = {}
     if tf.version.VERSION.startswith("1."):
         found.update(_WITH_VERSION_1)
+    if not HAS_BUILT_OPTIMIZERS:
+        found.update(_WITHOUT_BUILT_OPTIMIZERS)
+    if not hasattr(tf.keras.layers.Layer, "compute_dtype"):
+        found.update(_WITHOUT_POLICIES)
     if "allow_fast_lookup" not in inspect.signature(tf.nn.embedding_lookup_sparse).parameters:
         found.update(_WITHOUT_FAST_LOOKUPS)
     if _gathers_end_in_identities():
@@ -188,5 +225,8 @@ def reason_to_skip(test: str) -> str:
 
 def named_tests() -> List[str]:
     """The beginnings of ids in the tables."""
-    tables = (_WITH_VERSION_1, _WITHOUT_FAST_LOOKUPS, _WITH_IDENTITIES, _WITHOUT_SPARSE_SHAPES)
+    tables = (
+        *(_WITH_VERSION_1, _WITHOUT_BUILT_OPTIMIZERS, _WITHOUT_FAST_LOOKUPS, _WITH_IDENTITIES),
+        *(_WITHOUT_SPARSE_SHAPES, _WITHOUT_POLICIES),
+    )
     return ["tests/" + name for table in tables for names in table.values() for name in names]

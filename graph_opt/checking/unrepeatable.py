@@ -36,9 +36,12 @@ def unrepeatable_parts(graph: Any, steps: Iterable[Any] = ()) -> List[str]:
         for node in nodes:
             if function or not wanted or node.name in wanted or "Dataset" in node.op:
                 place = "{} in function {}".format(node.name, function) if function else node.name
+                copied = node.name.rpartition("/")[2] if function else ""
                 for reason in _reasons(node, constants):
+                    at = found.setdefault(reason, {})
                     # The function that makes a one-shot iterator's dataset has copies of nodes.
-                    found.setdefault(reason, {}).setdefault(node.name, place)
+                    if copied not in at:
+                        at.setdefault(node.name, place)
     lines = [
         "{}: {}".format(one, first_of(list(at.values()), _MOST_NAMES)) for one, at in found.items()
     ]

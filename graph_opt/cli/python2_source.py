@@ -66,9 +66,14 @@ def divides(node: ast.AST) -> bool:
     if not isinstance(getattr(node, "op", None), ast.Div):
         return False
     operands = [getattr(node, name, None) for name in ("left", "right", "value")]
-    return not any(
-        isinstance(getattr(one, "value", None), float) or calls(one, "float") for one in operands
-    )
+    return not any(_is_float(one) or calls(one, "float") for one in operands)
+
+
+def _is_float(node: Any) -> bool:
+    try:
+        return isinstance(ast.literal_eval(node), float)
+    except (ValueError, TypeError):  # It is no number, or nothing.
+        return False
 
 
 def name_of(node: Any) -> Optional[str]:

@@ -256,7 +256,8 @@ class _SharesTable(columns_v1._SharedEmbeddingColumn):
     def _stock_lookup(self, table: Any, ids: Any, weights: Any) -> Any:
         rank = tf.dimension_value(ids.dense_shape.shape[0])
         look_up: Any = embedding_ops.safe_embedding_lookup_sparse
-        if not self.use_safe_embedding_lookup and rank is not None and rank <= 2:
+        is_safe = getattr(self, "use_safe_embedding_lookup", True)  # always, in TensorFlow 1
+        if not is_safe and rank is not None and rank <= 2:
             look_up = embedding_ops.embedding_lookup_sparse_v2
         return look_up(
             table,

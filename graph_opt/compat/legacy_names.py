@@ -90,8 +90,14 @@ def api_names(part: str, names: Mapping[str, Any]) -> List[Replacement]:
     if any(new is module for module in modules):
         return found
     old = getattr(tf, part) if part else tf
-    same = [name for name in names if getattr(new, name, None) is getattr(old, name, None)]
+    same = [name for name in names if _attribute(new, name) is _attribute(old, name)]
     return found + [Replacement(new, name, names[name]) for name in same]
+
+
+def _attribute(module: Any, name: str) -> Any:
+    """None if there is none; TensorFlow 1 gives advice when some names are read as others do."""
+    found = vars(module).get(name)
+    return getattr(module, name, None) if found is None else found
 
 
 def experimental_config_modules() -> List[Any]:

@@ -87,7 +87,7 @@ class SlotRecord:
                 self._optimizer._create_slots(variables)
             elif self._family == LEGACY_KERAS:
                 with tf.name_scope(self._optimizer._name):
-                    self._optimizer._create_all_weights(variables)
+                    _create_weights(self._optimizer, variables)
             else:
                 with tf.name_scope(self._optimizer.name):
                     self._optimizer.build(variables)
@@ -121,6 +121,15 @@ class SlotRecord:
             return slot
 
         optimizer.add_variable_from_reference = record
+
+
+def _create_weights(optimizer: Any, variables: Sequence[Any]) -> None:
+    if hasattr(optimizer, "_create_all_weights"):
+        optimizer._create_all_weights(variables)
+        return
+    _ = optimizer.iterations  # TensorFlow 1; they are made when they are first read.
+    optimizer._create_hypers()
+    optimizer._create_slots(variables)
 
 
 def slots_by_name(optimizer: Any, variable: Any) -> Dict[str, Any]:

@@ -12,6 +12,7 @@ from tensorflow.python.ops import gen_resource_variable_ops, resource_variable_o
 from tensorflow.python.ops.resource_variable_ops import BaseResourceVariable, ResourceVariable
 
 from graph_opt.compat import tf
+from graph_opt.compat.object_saveables import saveables_of_tensors
 
 __all__ = [
     "NamedInCheckpoints",
@@ -141,6 +142,9 @@ class WithoutValue(ResourceVariable):
         return "{} {!r}".format(type(self).__name__, self.name.split(":")[0])
 
     def _dense_var_to_tensor(self, dtype: Any = None, name: Any = None, as_ref: Any = False) -> Any:
+        if as_ref and not self._in_graph_mode and not tf.executing_eagerly():
+            # TensorFlow 1 asks in functions what it is to colocate updates with.
+            return tf.get_default_graph().capture(self.handle)
         raise NotImplementedError(
             "{} cannot be converted to a tensor: it cannot be read as a whole".format(
                 self.described
@@ -224,6 +228,13 @@ class VariableOfResource(WithoutValue):
 
     def _restore_from_tensors(self, restored_tensors: Any) -> Any:
         return self._resource_ops.from_tensors(self, restored_tensors)
+
+    if not hasattr(ResourceVariable, "_serialize_to_tensors"):
+
+        def _gather_saveables_for_checkpoint(self) -> Any:
+            return saveables_of_tensors(
+                self, self._serialize_to_tensors(), self._restore_from_tensors
+            )
 
     def initialize_by(self, operation: Any) -> None:
         """Gives the variable of a graph another initializer, which runs the one that it has."""

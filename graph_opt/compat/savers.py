@@ -19,6 +19,7 @@ from tensorflow.python.training.saving import saveable_object, saveable_object_u
 from tensorflow.python.util import nest
 
 from graph_opt.compat import tf
+from graph_opt.compat.datasets import single_element, without_errors
 
 stock_import_meta_graph: Any = saver_module.import_meta_graph
 
@@ -88,8 +89,8 @@ class OptionalSaveable(saveable_object.SaveableObject):
 
         nothing = (*(tf.zeros([0], dtype) for dtype in dtypes), False)
         either = tf.data.Dataset.from_tensors(prefix).map(stored)
-        either = either.ignore_errors().concatenate(tf.data.Dataset.from_tensors(nothing))
-        *tensors, self._found = either.take(1).get_single_element()
+        either = without_errors(either).concatenate(tf.data.Dataset.from_tensors(nothing))
+        *tensors, self._found = single_element(either.take(1))
         return tensors
 
     def restore(self, restored_tensors: Any, restored_shapes: Any) -> Any:

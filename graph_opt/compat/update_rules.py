@@ -157,9 +157,10 @@ def _train_rms_prop(optimizer: Any, table: Any, given: Any) -> UpdateRule:
 
 def _train_ftrl(optimizer: Any, table: Any, given: Mapping[str, Any]) -> UpdateRule:
     shrinkage = "_l2_shrinkage_regularization_strength_tensor"
+    l2 = "_adjusted_l2_regularization_strength_tensor"  # With beta, which TensorFlow 1 lacks.
     values = (
         *("_learning_rate_tensor", "_l1_regularization_strength_tensor"),
-        "_adjusted_l2_regularization_strength_tensor",
+        l2 if hasattr(optimizer, l2) else "_l2_regularization_strength_tensor",
         shrinkage if optimizer._l2_shrinkage_regularization_strength > 0 else "",
         "_learning_rate_power_tensor",
     )
@@ -237,7 +238,7 @@ def _legacy_rms_prop(optimizer: Any, table: Any, given: Mapping[str, Any]) -> Up
 
 
 def _legacy_ftrl(optimizer: Any, table: Any, given: Mapping[str, Any]) -> UpdateRule:
-    l2 = given["l2_regularization_strength"] + given["beta"] / (2.0 * given["lr_t"])
+    l2 = given["l2_regularization_strength"] + given.get("beta", 0.0) / (2.0 * given["lr_t"])
     values = [given["lr_t"], given["l1_regularization_strength"], l2]
     values += [given["l2_shrinkage_regularization_strength"], given["learning_rate_power"]]
     slots = _slots(optimizer, table, "accumulator", "linear")

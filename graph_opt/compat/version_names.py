@@ -39,6 +39,8 @@ def version_with(names: Sequence[str], keywords: Iterable[str] = ()) -> int:
     """
     if names and names[0] in _REMOVED:
         return 1
+    if IS_VERSION_1:  # Its flags parse the command line when they are asked for a name.
+        return 0
     old: Any = tf
     new: Any = stock
     for name in names:

@@ -50,7 +50,9 @@ def embedding_lookup(param: Any, ids: Any, combiner: Optional[str] = None) -> An
     """
     ids = _checked(param, ids, combiner)
     if combiner is None:
-        return tf.nn.embedding_lookup(param, ids)
+        if not isinstance(ids, tf.RaggedTensor):
+            return tf.nn.embedding_lookup(param, ids)
+        return ids.with_flat_values(tf.nn.embedding_lookup(param, ids.flat_values))
     read = read_ids(0, ids, None)
     if tf.as_dtype(param.dtype).base_dtype not in TABLE_DTYPES:
         return _by_stock_ops(param, read, combiner)

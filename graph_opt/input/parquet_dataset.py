@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Callable, List, Optional
 
 from graph_opt.compat import tf
+from graph_opt.compat.datasets import DATASET, from_generator, interleave
 from graph_opt.input.data_frame import DataFrame, DataFrameValue
 from graph_opt.input.parquet_files import Reading, fields_of, read_batches
 
@@ -54,18 +55,16 @@ def parquet_dataset(
     reading = Reading(batch_size, wanted, partition_count, partition_index, drop_remainder)
 
     def read(filename: Any) -> Any:
-        return tf.data.Dataset.from_generator(
+        return from_generator(
             lambda name: read_batches(name.decode("utf-8"), reading),
-            args=(filename,),
-            output_signature={field.name: _signature(field, reading) for field in wanted},
+            {field.name: _signature(field, reading) for field in wanted},
+            [filename],
         )
 
     names = _as_dataset(filenames)
     if num_parallel_reads is None or num_parallel_reads == 1:
         return names.flat_map(read)
-    return names.interleave(
-        read, num_parallel_reads, num_sequential_reads, num_parallel_reads, deterministic=False
-    )
+    return interleave(names, read, num_parallel_reads, num_sequential_reads)
 
 
 # DeepRec's name.
@@ -108,7 +107,7 @@ def _known_names(filenames: Any) -> List[str]:
 
 
 def _as_dataset(filenames: Any) -> Any:
-    if isinstance(filenames, (tf.data.Dataset, tf.compat.v2.data.Dataset)):
+    if isinstance(filenames, DATASET):
         return filenames
     names = tf.convert_to_tensor(filenames, tf.string)
     return tf.data.Dataset.from_tensor_slices(tf.reshape(names, [-1]))

@@ -115,7 +115,9 @@ def _without_nulls(array: Any, field: Any, filename: str) -> Any:
     if arrow.types.is_dictionary(array.type):
         array = array.dictionary_decode()
     if arrow.types.is_fixed_size_list(array.type):
-        array = array.cast(arrow.list_(array.type.value_type))
+        # Older releases of Arrow cannot cast it.
+        ends = np.arange(len(array) + 1, dtype=np.int32) * array.type.list_size
+        array = arrow.ListArray.from_arrays(ends, array.flatten())
     return array
 
 

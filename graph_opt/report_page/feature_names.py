@@ -26,7 +26,7 @@ _PARSED = re.compile(r"^ParseExampleDataset(V\d)?$")
 # Their elements have the components of those that they read, each in its place.
 _SAME_COMPONENTS = re.compile(
     r"^(Prefetch|PaddedBatch|Batch|ParallelBatch|Unbatch|ShuffleAndRepeat|Shuffle|Repeat|Take|Skip"
-    r"|Shard|Cache|Options|Filter|Model|Rebatch|IgnoreErrors|TakeWhile|PrivateThreadPool"
+    r"|Shard|Cache|Options|Filter|Model|Optimize|Rebatch|IgnoreErrors|TakeWhile|PrivateThreadPool"
     r"|MaxIntraOpParallelism|NonSerializable|Finalize|Snapshot)Dataset(V\d)?$"
 )
 _MOST_STAGES = 5

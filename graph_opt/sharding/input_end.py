@@ -12,6 +12,7 @@ import weakref
 from typing import Any, List, MutableMapping, Optional, Sequence, Tuple
 
 from graph_opt.compat import tf
+from graph_opt.compat.datasets import concatenated, ragged_parts
 from graph_opt.compat.outer_graphs import outermost_graph
 from graph_opt.ops.exchange import AllToAll
 from graph_opt.ops.group_embedding import DENSE, RAGGED
@@ -50,7 +51,7 @@ def end_together(dataset: Any, policy: str, transport: Transport) -> Any:
     if transport.size == 1 or (policy == DROP and graph is not None):
         return kept  # The step that finds no batch tells the others.
     _policies[transport if graph is None else graph] = policy
-    return kept.concatenate(tf.data.Dataset.from_tensors(empty).repeat())
+    return concatenated(kept, tf.data.Dataset.from_tensors(empty).repeat())
 
 
 def ended_flag(ids: Sequence[LookupIds], transport: Transport) -> Optional[tf.Tensor]:
@@ -111,7 +112,8 @@ def _num_rows(element: Sequence[Any]) -> tf.Tensor:
 
 def _empty(spec: Any) -> Any:
     """A batch without rows."""
-    shape = spec.shape
+    ragged = ragged_parts(spec) if isinstance(spec, tf.RaggedTensorSpec) else None
+    shape = ragged.shape if ragged else spec.shape
     if shape.rank == 0:
         raise ValueError(
             "a component of the dataset's elements is a scalar ({}), but a rank whose input has "
@@ -121,8 +123,8 @@ def _empty(spec: Any) -> Any:
     if isinstance(spec, tf.SparseTensorSpec):
         indices = tf.zeros([0, len(sizes)], tf.int64)
         return tf.SparseTensor(indices, tf.zeros([0], spec.dtype), sizes)
-    if isinstance(spec, tf.RaggedTensorSpec):
-        flat = tf.zeros([0] + sizes[spec.ragged_rank + 1 :], spec.dtype)
-        splits = [tf.zeros([1], spec.row_splits_dtype)] * spec.ragged_rank
+    if ragged:
+        flat = tf.zeros([0] + sizes[ragged.ragged_rank + 1 :], ragged.dtype)
+        splits = [tf.zeros([1], ragged.row_splits_dtype)] * ragged.ragged_rank
         return tf.RaggedTensor.from_nested_row_splits(flat, splits)
     return tf.zeros(sizes, spec.dtype)

@@ -241,7 +241,7 @@ def _dtype(path: str, number: int) -> Any:
         dtype = tf.as_dtype(number)
     except TypeError:
         raise ValueError("{} has numbers of no type".format(path)) from None
-    if not dtype.size or dtype.is_quantized:
+    if dtype == tf.string or not dtype.size or dtype.is_quantized:
         raise ValueError("{} has {}, which are no numbers".format(path, dtype.name))
     return dtype
 

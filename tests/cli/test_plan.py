@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 
 import pytest
@@ -67,7 +68,9 @@ def test_a_sample_tells_ids_of_lookups(
             writer.write(example.SerializeToString())
     assert main(["plan", graph_file, "--sample", sample, "--batch", "3", "--json"]) == 0
     plan = validated(capsys.readouterr().out)
-    assert plan["before"]["rows"] == 5
+    # Before TensorFlow 2.13, such a lookup reads the row of an id once.
+    reads_each = "allow_fast_lookup" in inspect.signature(tf.nn.embedding_lookup_sparse).parameters
+    assert plan["before"]["rows"] == (5 if reads_each else 3)
     assert "ids are those of 12 examples of " + sample in plan["assumptions"]
 
 

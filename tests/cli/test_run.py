@@ -78,6 +78,8 @@ def folder(tmp_path: Path) -> Path:
 def test_a_script_sees_and_shows_what_it_does_under_python(
     folder: Path, command: List[str]
 ) -> None:
+    if sys.version_info < (3, 9) and command != ["failing.py", "exit text"]:
+        pytest.skip("this Python shows a script's path as it was given, not the absolute one")
     (folder / "broken.py").write_text("import os\n\nif os:\nprint('not indented')\n")
     (folder / "folder").mkdir()
     (folder / "folder" / "__main__.py").write_bytes((folder / "view.py").read_bytes())

@@ -129,7 +129,7 @@ def test_other_layers() -> None:
     np.testing.assert_allclose(
         got["normalized"], centred / INPUTS.std(1, keepdims=True), rtol=1e-3, atol=1e-4
     )
-    np.testing.assert_array_equal(got["rows"], got["table"][[[1, 0], [3, 1]]])
+    np.testing.assert_array_equal(got["rows"], got["table"][np.array([[1, 0], [3, 1]])])
     np.testing.assert_array_equal(got["rows"], got["unique"])
     np.testing.assert_array_equal(got["kept"], INPUTS)
     assert (

@@ -177,7 +177,7 @@ def test_partitions_become_the_rows_that_lookups_see(strategy: str, tmp_path: Pa
     parts = [one for one in tf.global_variables() if one.op.name.startswith("model/users/part_")]
     tables = [one for one in parts if one.op.name[-1].isdigit() and "Adam" not in one.op.name]
     with session:
-        seen = session.run(tf.nn.embedding_lookup(tables, range(USERS[0]), strategy))
+        seen = session.run(tf.nn.embedding_lookup(tables, list(range(USERS[0])), strategy))
         prefix = saver.save(session, str(tmp_path / "model"))
     whole, again = str(tmp_path / "whole"), str(tmp_path / "again")
     layout = "mod:5" if strategy == "mod" else "whole"

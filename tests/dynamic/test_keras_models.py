@@ -11,6 +11,7 @@ from graph_opt.compat import tf
 from graph_opt.dynamic.options import DynamicTableOptions
 from graph_opt.dynamic.variable import DynamicTableVariable
 from graph_opt.sharding.initializers import Constant
+from tests.release_features import keras_optimizers
 
 
 class Rows(tf.keras.layers.Layer):
@@ -30,7 +31,7 @@ def test_a_model_trains_its_table_in_a_graph(tmp_path: Path) -> None:
         table = DynamicTableVariable("table", 2, DynamicTableOptions(Constant(0.5)))
         given = tf.keras.Input([], dtype=tf.int64)
         model = tf.keras.Model(given, Rows(table)(given))
-        model.compile(tf.keras.optimizers.legacy.Adam(0.1), "mse")
+        model.compile(keras_optimizers().Adam(0.1), "mse")
         losses = model.fit(ids[:, 0], wanted, epochs=20, verbose=0).history["loss"]
         assert losses[-1] < 0.1 * losses[0]
         assert sorted(session.run(table.export().keys).tolist()) == [-3, 7, 2**40]

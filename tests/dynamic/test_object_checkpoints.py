@@ -27,10 +27,10 @@ def test_tables_and_slots_are_saved_and_restored(tmp_path: Path) -> None:
         table, slot, checkpoint = made()
         table.sparse_read(tf.constant([3, -4, 3], tf.int64))
         assign_rows(slot.handle, tf.constant([3], tf.int64), [[7.0, 8.0]])
-        path = checkpoint.write(str(tmp_path / "eager"))
+        path = checkpoint.save(str(tmp_path / "eager"))
         other, other_slot, checkpoint = made()
         other.sparse_read(tf.constant([99, 3], tf.int64))
-        checkpoint.read(path).assert_consumed()
+        checkpoint.restore(path).assert_consumed()
         rows = other.export()
         found = dict(zip(rows.keys.numpy().tolist(), rows.freqs.numpy().tolist()))
         assert found == {3: 2, -4: 1}
@@ -39,7 +39,7 @@ def test_tables_and_slots_are_saved_and_restored(tmp_path: Path) -> None:
         assert slots == {3: [7.0, 8.0], -4: [0.5, 0.5]}
     with tf.Graph().as_default(), tf.Session() as session:
         table, slot, checkpoint = made()
-        status = checkpoint.read(path)
+        status = checkpoint.restore(path)
         session.run(tf.global_variables_initializer())
         status.assert_consumed().run_restore_ops(session)
         rows, slots_there = session.run([table.export(), slot.export()])
@@ -54,7 +54,7 @@ def test_keys_that_a_filter_counts_are_saved_and_restored(tmp_path: Path) -> Non
         for table, keys in zip(tables, ([3, -4, 3], [99, 3, 5, 5])):
             table.sparse_read(tf.constant(keys, tf.int64))
         checkpoints = [tensorflow.train.Checkpoint(table=table) for table in tables]
-        checkpoints[1].read(checkpoints[0].write(str(tmp_path / "model"))).assert_consumed()
+        checkpoints[1].restore(checkpoints[0].save(str(tmp_path / "model"))).assert_consumed()
         frequencies = tables[1].frequency(tf.constant([3, -4, 99, 5], tf.int64))
         assert frequencies.numpy().tolist() == [2, 1, 0, 0]
         tables[1].sparse_read(tf.constant([-4, 99], tf.int64))

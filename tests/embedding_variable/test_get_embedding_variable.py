@@ -12,6 +12,7 @@ from graph_opt.compat import tf
 from graph_opt.embedding_variable import lookups
 from graph_opt.reporting.warnings_given import forget_warnings, warnings_given
 from tests.control_flow import control_flow_v2
+from tests.release_features import keras_optimizers
 
 
 def bank_of(rows: int, **options: Any) -> Any:
@@ -223,7 +224,7 @@ def test_a_table_in_parts_has_one_gradient(clips: bool) -> None:
     (of_tape,) = tape.gradient(squares, [table])
     if clips:
         gradients, _ = tf.clip_by_global_norm(gradients, 1e9)
-    optimizers = [tf.train.GradientDescentOptimizer(1.0), tf.keras.optimizers.legacy.SGD(1.0)]
+    optimizers = [tf.train.GradientDescentOptimizer(1.0), keras_optimizers().SGD(1.0)]
     steps = [one.apply_gradients(zip(gradients, [other, table])) for one in optimizers]
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())

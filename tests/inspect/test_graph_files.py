@@ -12,10 +12,19 @@ from typing import Any, List
 import numpy as np
 import pytest
 from google.protobuf import text_format
+from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
 from graph_opt.compat import tf
 from graph_opt.inspect import opened_files
 from graph_opt.inspect.graph_files import GraphFile, read_graph, write_graph
+
+
+def zipped(content: bytes) -> bytes:
+    """Packed by gzip, to the same bytes at any time."""
+    packed = io.BytesIO()
+    with gzip.GzipFile(fileobj=packed, mode="wb", mtime=0) as file:
+        file.write(content)
+    return packed.getvalue()
 
 
 @pytest.fixture
@@ -95,8 +104,9 @@ def _export(folder: Path, tag_sets: List[List[str]]) -> None:
         builder.add_meta_graph_and_variables(session, tag_sets[0])
         for tags in tag_sets[1:]:
             builder.add_meta_graph(tags)
-    builder.save()
-    builder.save(as_text=True)
+    saved = SavedModel.FromString(Path(tf.compat.as_str(builder.save())).read_bytes())
+    # Not by the builder: protobuf 5.29 writes a quote in bytes as if it ended them.
+    (folder / "saved_model.pbtxt").write_text(text_format.MessageToString(saved))
 
 
 def test_a_saved_model_is_read_by_its_folder_or_its_file(tmp_path: Path, graph_def: Any) -> None:
@@ -219,7 +229,7 @@ def test_missing_empty_and_foreign_files(tmp_path: Path) -> None:
     ("content", "message"),
     [
         (bytes(5000), "it is a file of zeros, not a graph"),
-        (gzip.compress(bytes(5000), mtime=0), "it is a file of zeros, not a graph"),
+        (zipped(bytes(5000)), "it is a file of zeros, not a graph"),
         (b"\x89PNG\r\n\x1a\n" + bytes(99), "it is a picture, not a graph"),
         (b"\x89HDF\r\n\x1a\n" + bytes(99), "an HDF5 file, as Keras writes, .*: save the model as"),
         (b"PK\x03\x04" + bytes(99), "a zip archive, as .keras files are, .*: save the model as"),

@@ -18,6 +18,7 @@ from tests.optimizer_models import KERAS, MOVING_EVERY_ROW, STOCK
 from tests.optimizers.deeprec_models import CASES as DEEPREC
 from tests.plain_sessions import plain_session
 from tests.quick_cases import slow_but
+from tests.release_features import keras_optimizers
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "optimizers.md"
 SPECS = optimizer_specs()
@@ -49,7 +50,8 @@ def test_an_op_is_drawn_with_the_inputs_that_tensorflow_gives_it(
         assert name in COMMON[drawn] if drawn in COMMON else known
     assert set(spec.slots) <= set(stock.inputs)
     flags = {name: one.default for name, one in arguments.items() if one.default is not one.empty}
-    assert {name: flags.get(name) for name in spec.flags} == spec.flags
+    # What TensorFlow 1 cannot be told, it does not do.
+    assert {name: flags.get(name, False) for name in spec.flags} == spec.flags
 
 
 def minimize_by(model: str, loss: Any) -> None:
@@ -60,7 +62,7 @@ def minimize_by(model: str, loss: Any) -> None:
     if model in DEEPREC:
         DEEPREC[model].make(tf.train.get_or_create_global_step()).minimize(loss)
         return
-    legacy = pytest.importorskip("tensorflow").keras.optimizers.legacy
+    legacy = keras_optimizers()
     name, options = KERAS[model[len("keras_") :]]
     getattr(legacy, name)(learning_rate=0.1, **options).get_updates(loss, tf.trainable_variables())
 

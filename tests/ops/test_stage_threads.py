@@ -60,11 +60,17 @@ def stage_threads() -> List[Tuple[int, int]]:
     return found
 
 
+def cpu_of(target: str) -> str:
+    with tf.Session(target) as session:
+        name: str = session.list_devices()[0].name
+        return name
+
+
 def train(target: str, config: Any, thread: Tuple[int, int], new: int) -> List[float]:
     """The losses of all steps, once so many threads of this priority have come."""
     before = stage_threads().count(thread)
     with tf.Graph().as_default():
-        with tf.device("/job:localhost/task:0" if target else None):
+        with tf.device(cpu_of(target) if target else None):
             model = small_model()
         with graph_opt.Session(target, config=config) as session:
             initialize(session, model)

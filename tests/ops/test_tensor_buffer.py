@@ -117,7 +117,7 @@ def test_cancel_tells_its_error_to_waiting_and_later_calls(code: int, error: Any
         for call in calls:
             with pytest.raises(error) as raised:
                 result(call)
-            assert "\nrow 17 is torn: ü\n" in raised.value.message
+            assert "row 17 is torn: ü" in raised.value.message.splitlines()
             assert raised.value.error_code == code
         assert buffer.metrics(session)["cancelled"] == 1
 

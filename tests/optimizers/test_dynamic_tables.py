@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any, Callable, Dict, List
 
 import numpy as np
@@ -28,9 +29,12 @@ from tests.example_share import example_share
 from tests.optimizers.dynamic_formulas import DIM, DYNAMIC_CASES, INITIAL, KeyedFormula
 from tests.plain_sessions import plain_session
 from tests.quick_cases import one_of_each, slow_but
+from tests.release_features import keras_optimizers
 from tests.session.deferred_sessions import fused_config
 
 OPTIONS = DynamicTableOptions(Constant(INITIAL))
+# TensorFlow 1 has no such argument.
+BETA = {"beta": 0.5} if "beta" in inspect.signature(tf.train.FtrlOptimizer).parameters else {}
 KEYS = [7, -3, 2**40, 7, 0]
 
 
@@ -119,27 +123,27 @@ TRAIN: Dict[str, Callable[[], Any]] = {
     "rms_prop": lambda: tf.train.RMSPropOptimizer(0.1, momentum=0.5),
     "centered_rms_prop": lambda: tf.train.RMSPropOptimizer(0.1, centered=True),
     "adadelta": lambda: tf.train.AdadeltaOptimizer(1.0),
-    "ftrl": lambda: tf.train.FtrlOptimizer(0.1, -0.4, 0.2, 0.1, 0.1, beta=0.5),
+    "ftrl": lambda: tf.train.FtrlOptimizer(0.1, -0.4, 0.2, 0.1, 0.1, **BETA),
     "shrinking_ftrl": lambda: tf.train.FtrlOptimizer(0.1, l2_shrinkage_regularization_strength=0.1),
     "proximal_adagrad": lambda: tf.train.ProximalAdagradOptimizer(0.1, 0.1, 0.1, 0.1),
     "proximal_descent": lambda: tf.train.ProximalGradientDescentOptimizer(0.1, 0.1, 0.1),
 }
 LEGACY: Dict[str, Callable[[], Any]] = {
-    "legacy_descent": lambda: tf.keras.optimizers.legacy.SGD(0.1),
-    "legacy_momentum": lambda: tf.keras.optimizers.legacy.SGD(0.1, 0.9),
-    "legacy_nesterov": lambda: tf.keras.optimizers.legacy.SGD(0.1, 0.9, nesterov=True),
-    "legacy_adagrad": lambda: tf.keras.optimizers.legacy.Adagrad(0.1),
-    "legacy_adam": lambda: tf.keras.optimizers.legacy.Adam(0.1),
-    "legacy_amsgrad": lambda: tf.keras.optimizers.legacy.Adam(0.1, amsgrad=True),
-    "legacy_adamax": lambda: tf.keras.optimizers.legacy.Adamax(0.1),
-    "legacy_rms_prop": lambda: tf.keras.optimizers.legacy.RMSprop(0.1),
-    "legacy_rms_prop_centered": lambda: tf.keras.optimizers.legacy.RMSprop(0.1, centered=True),
-    "legacy_rms_prop_momentum": lambda: tf.keras.optimizers.legacy.RMSprop(
+    "legacy_descent": lambda: keras_optimizers().SGD(0.1),
+    "legacy_momentum": lambda: keras_optimizers().SGD(0.1, 0.9),
+    "legacy_nesterov": lambda: keras_optimizers().SGD(0.1, 0.9, nesterov=True),
+    "legacy_adagrad": lambda: keras_optimizers().Adagrad(0.1),
+    "legacy_adam": lambda: keras_optimizers().Adam(0.1),
+    "legacy_amsgrad": lambda: keras_optimizers().Adam(0.1, amsgrad=True),
+    "legacy_adamax": lambda: keras_optimizers().Adamax(0.1),
+    "legacy_rms_prop": lambda: keras_optimizers().RMSprop(0.1),
+    "legacy_rms_prop_centered": lambda: keras_optimizers().RMSprop(0.1, centered=True),
+    "legacy_rms_prop_momentum": lambda: keras_optimizers().RMSprop(
         0.1, momentum=0.5, centered=True
     ),
-    "legacy_adadelta": lambda: tf.keras.optimizers.legacy.Adadelta(1.0),
-    "legacy_ftrl": lambda: tf.keras.optimizers.legacy.Ftrl(
-        0.1, -0.4, 0.2, 0.1, 0.1, l2_shrinkage_regularization_strength=0.1, beta=0.5
+    "legacy_adadelta": lambda: keras_optimizers().Adadelta(1.0),
+    "legacy_ftrl": lambda: keras_optimizers().Ftrl(
+        0.1, -0.4, 0.2, 0.1, 0.1, l2_shrinkage_regularization_strength=0.1, **BETA
     ),
 }
 KERAS: Dict[str, Callable[[], Any]] = {
@@ -269,9 +273,7 @@ class _OfItsOwn(tf.train.AdagradOptimizer):
         return tf.no_op()
 
 
-@pytest.mark.parametrize(
-    "make", [lambda: _OfItsOwn(0.1), lambda: tf.keras.optimizers.legacy.Nadam(0.1)]
-)
+@pytest.mark.parametrize("make", [lambda: _OfItsOwn(0.1), lambda: keras_optimizers().Nadam(0.1)])
 def test_optimizers_of_unknown_formulas_are_refused(make: Callable[[], Any]) -> None:
     table = DynamicTableVariable("table", DIM, OPTIONS)
     loss = tf.reduce_sum(tf.nn.embedding_lookup(table, tf.constant([1, 2], tf.int64)))
@@ -289,7 +291,7 @@ def test_averages_of_weights_are_refused() -> None:
 
 
 def test_versions_of_rows_are_the_iterations_of_keras() -> None:
-    makers = (stock.keras.optimizers.Adam, tf.keras.optimizers.legacy.Adam, RowAdam)
+    makers = (stock.keras.optimizers.Adam, keras_optimizers().Adam, RowAdam)
     for make in makers:
         with executing_eagerly():
             table = DynamicTableVariable("table", DIM, OPTIONS)

@@ -19,6 +19,7 @@ from graph_opt.sharding.in_process import run_ranks
 from graph_opt.sharding.transport import OneRank, Transport
 from graph_opt.sok.communication import communicating_through
 from graph_opt.table_files import sok_files
+from tests.release_features import HAS_BUILT_OPTIMIZERS, keras_optimizers
 
 VALUES = np.arange(22, dtype=np.float32).reshape(11, 2)
 KERAS = tensorflow.keras.optimizers
@@ -66,7 +67,7 @@ def test_files_are_those_of_sparse_operation_kit(tmp_path: Path) -> None:
     def write(transport: Transport) -> None:
         spread = sok.Variable(VALUES, name="user/emb")
         whole = sok.Variable(VALUES[:3], name="items", mode="localized:1")
-        optimizer = sok.OptimizerWrapper(KERAS.legacy.Adam(0.1))
+        optimizer = sok.OptimizerWrapper(keras_optimizers().Adam(0.1))
         optimizer._create_slots([spread])
         sok.assign(optimizer.get_slot(spread, "m"), range(11), VALUES + 100, check_ownership=False)
         sok.dump(tmp_path / "new" / "folder", [spread], [optimizer])
@@ -128,7 +129,7 @@ def trained_graph(optimizer: Any, rank: int) -> Tuple[List[Any], Any, Any]:
     "optimizer",
     [
         lambda: tf.train.AdamOptimizer(0.1),
-        pytest.param(lambda: KERAS.legacy.Adam(0.1, decay=0.1), marks=pytest.mark.slow),
+        pytest.param(lambda: keras_optimizers().Adam(0.1, decay=0.1), marks=pytest.mark.slow),
         pytest.param(lambda: KERAS.Adam(0.1), marks=pytest.mark.slow),
     ],
 )
@@ -185,7 +186,8 @@ def test_other_dtypes_keep_their_values(tmp_path: Path, dtype: str) -> None:
         sok.dump(tmp_path, first)
         second = sok.Variable(np.zeros_like(VALUES), name="users", dtype=dtype)
         sok.load(tmp_path, second)
-        np.testing.assert_array_equal(tf.cast(first, tf.float64), tf.cast(second, tf.float64))
+        both = [tf.cast(table, tf.float64).numpy() for table in (first, second)]
+        np.testing.assert_array_equal(*both)
 
     one_rank(check)
 
@@ -326,15 +328,16 @@ def test_wrong_arguments_are_named(tmp_path: Path) -> None:
             sok.dump(tmp_path, zeros(), [None, None])
         with pytest.raises(ValueError, match="choose one of replace, merge"):
             sok.load(tmp_path, zeros(), mode="add")
-        with pytest.raises(ValueError, match=r"call its build\(\)"):
-            sok.dump(tmp_path, zeros(), KERAS.Adam())
+        if HAS_BUILT_OPTIMIZERS:
+            with pytest.raises(ValueError, match=r"call its build\(\)"):
+                sok.dump(tmp_path, zeros(), KERAS.Adam())
 
     one_rank(check)
     with communicating_through(OneRank()), pytest.raises(RuntimeError, match="session="):
         sok.dump(tmp_path, zeros())
 
 
-@pytest.mark.parametrize("make", [tf.train.AdamOptimizer, KERAS.legacy.Adam, KERAS.Adam])
+@pytest.mark.parametrize("make", [tf.train.AdamOptimizer, keras_optimizers().Adam, KERAS.Adam])
 def test_optimizers_need_no_wrapper(tmp_path: Path, make: Callable[[float], Any]) -> None:
     def check() -> None:
         table = sok.Variable(VALUES, name="users")
@@ -349,7 +352,7 @@ def test_optimizers_need_no_wrapper(tmp_path: Path, make: Callable[[float], Any]
         sok.load(tmp_path, table, wrapped)
         for optimizer_of_table in (wrapped, optimizer):
             optimizer_of_table.apply_gradients([(tf.ones_like(VALUES), table)])
-        np.testing.assert_allclose(wrapped.get_slot(table, "m"), 0.19, rtol=1e-5)
+        np.testing.assert_allclose(wrapped.get_slot(table, "m").numpy(), 0.19, rtol=1e-5)
 
     one_rank(check)
 

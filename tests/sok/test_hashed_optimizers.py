@@ -15,6 +15,7 @@ from graph_opt.dynamic import optimizers as module
 from graph_opt.sharding.transport import OneRank
 from graph_opt.sok.communication import communicating_through
 from tests.quick_cases import slow_but
+from tests.release_features import keras_optimizers
 
 KERAS = tensorflow.keras.optimizers
 ROWS, WIDTH = 12, 2
@@ -24,11 +25,11 @@ BATCHES = [np.arange(ROWS), *np.random.default_rng(1).integers(0, ROWS, (5, 4))]
 OPTIMIZERS: Dict[str, Callable[[], Any]] = {
     "train.adam": lambda: tf.train.AdamOptimizer(0.1),
     "train.rms_prop": lambda: tf.train.RMSPropOptimizer(0.1, momentum=0.9),
-    "legacy.adam": lambda: KERAS.legacy.Adam(0.1),
-    "legacy.amsgrad": lambda: KERAS.legacy.Adam(0.1, amsgrad=True),
-    "legacy.rms_prop": lambda: KERAS.legacy.RMSprop(0.1),
-    "legacy.centered": lambda: KERAS.legacy.RMSprop(0.1, centered=True),
-    "legacy.momentum": lambda: KERAS.legacy.SGD(0.1, momentum=0.9),
+    "legacy.adam": lambda: keras_optimizers().Adam(0.1),
+    "legacy.amsgrad": lambda: keras_optimizers().Adam(0.1, amsgrad=True),
+    "legacy.rms_prop": lambda: keras_optimizers().RMSprop(0.1),
+    "legacy.centered": lambda: keras_optimizers().RMSprop(0.1, centered=True),
+    "legacy.momentum": lambda: keras_optimizers().SGD(0.1, momentum=0.9),
     "keras.adam": lambda: KERAS.Adam(0.1),
     "keras.amsgrad": lambda: KERAS.Adam(0.1, amsgrad=True),
     "keras.adam_w": lambda: KERAS.AdamW(0.1),

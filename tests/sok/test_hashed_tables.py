@@ -131,7 +131,7 @@ def test_release_2_looks_up_keys_too() -> None:
             np.testing.assert_array_equal(first, [2 * values[3] - values[1], [0, 0], values[2]])
             np.testing.assert_array_equal(first, second)
             np.testing.assert_array_equal(mean[0], 2 * values[3] - values[1])
-            np.testing.assert_array_equal(session.run(rows), values[[[4, 0], [2, 2]]])
+            np.testing.assert_array_equal(session.run(rows), values[np.array([[4, 0], [2, 2]])])
 
     run_ranks(2, check)
 

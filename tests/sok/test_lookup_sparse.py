@@ -77,7 +77,7 @@ def test_rows_of_dense_ids_come_in_their_order() -> None:
             return result
 
     for rank, found in enumerate(run_ranks(3, rows)):
-        np.testing.assert_array_equal(found, values[[[rank, 10], [3, 3]]])
+        np.testing.assert_array_equal(found, values[np.array([[rank, 10], [3, 3]])])
 
 
 def test_properties_of_tables_and_their_filter() -> None:
