@@ -64,10 +64,13 @@ IN_SHARE := --splits $(lastword $(subst /, ,$(SHARE))) --group $(firstword $(sub
 endif
 NATIVE_SOURCES := $(shell find ops_src -type f -not -path '*/__pycache__/*')
 CLANG_FORMATTED := $(shell find ops_src tests tools -name '*.cc' -o -name '*.h' -o -name '*.cu')
-# What every release of TensorFlow is tested with: what knows graphs, sessions or ranks, and all examples.
-RELEASE_TESTS := $(addprefix tests/,graph rules passes session runtime sharding export embedding releases examples serving)
 HOROVOD_TESTS := $(shell grep -l NEEDS_HOROVOD -r tests --include='test_*.py')
 COMPILED_TESTS := $(shell grep -l compiled_once -r tests --include='test_*.py')
+# What every release of TensorFlow is tested with: all that runs with one. Not tests of C++ that knows no TensorFlow, nor
+# of the documentation, the tools and the page of a graph.
+RELEASE_TESTS := $(addprefix tests/,checking cli config contrib conversion cost deeprec distributed_embeddings dynamic \
+  embedding embedding_variable examples export graph input inspect launch optimizers passes releases reporting rules \
+  runtime serving session sharding sok strategy table_files) $(filter-out $(COMPILED_TESTS),$(wildcard tests/ops/test_*.py))
 
 .PHONY: help setup demo demo-horovod test test-release test-horovod test-releases test-slow test-all browser cross lint format bench figures peers gpu-check soak fuzz docs horovod wheel wheel-check lock clean
 help: ## List these targets
