@@ -132,7 +132,7 @@ class ProcessGroup:
 
     def _next_event(self) -> Union[_Ended, _Signal]:
         seconds = self._until_next_order()
-        # If a timeout passes before get begins to wait, Python 3.7 waits forever.
+        # If a timeout passes before get begins to wait, Python 3.7 to 3.10 wait forever.
         if seconds is not None and seconds < _SHORTEST_WAIT:
             return self._events.get_nowait()
         return self._events.get(timeout=seconds)

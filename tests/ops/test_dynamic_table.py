@@ -120,7 +120,7 @@ def test_group_ops_take_dynamic_tables_in_parts_beside_static_ones() -> None:
         before, expected = session.run([pooled, whole_rows])
         np.testing.assert_allclose(before[0], expected.sum(axis=1), rtol=1e-6)
         np.testing.assert_allclose(before[2], expected.sum(axis=1), rtol=1e-6)
-        np.testing.assert_allclose(before[3], start[keys[2]].sum(axis=1), rtol=1e-6)
+        np.testing.assert_allclose(before[3], start[np.array(keys[2])].sum(axis=1), rtol=1e-6)
         session.run(update)
         after = session.run(pooled)
         sizes = session.run([dynamic_content.table_size(part.handle)[0] for part in parts])
