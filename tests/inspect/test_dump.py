@@ -47,10 +47,11 @@ def test_large_constants_are_left_out_with_a_note() -> None:
     tf.constant(numbers, name="large")
     tf.constant(numbers[:10], name="small")
     graph_def = tf.get_default_graph().as_graph_def()
-    before = graph_def.SerializeToString()
+    before = tf.GraphDef()
+    before.CopyFrom(graph_def)
     path = dump_graph(graph_def, "before")
     assert path is not None and Path(path).stat().st_size < 100_000
-    assert graph_def.SerializeToString() == before
+    assert graph_def == before
     large, small = read_graph(path).graph_def.node
     assert large.attr[ELIDED].i > numbers.nbytes
     assert [size.size for size in large.attr["value"].tensor.tensor_shape.dim] == [600, 600]
