@@ -24,12 +24,12 @@ from tools.bench.machine import machine
 from tools.bench.source import source
 
 
-def _run_of(module: str, *arguments: str) -> Callable[[bool], records.Outcome]:
+def _run_of(module: str) -> Callable[[bool], records.Outcome]:
     """The function `run` of a module of this package, which is imported when it is called."""
 
     def run(quick: bool) -> records.Outcome:
         imported = importlib.import_module("tools.bench." + module)
-        outcome: records.Outcome = imported.run(*arguments, quick)
+        outcome: records.Outcome = imported.run(quick)
         return outcome
 
     return run
@@ -51,9 +51,7 @@ BENCHES: Dict[str, Callable[[bool], records.Outcome]] = {
     "accuracy": _run_of("accuracy.benchmark"),
     "tuning": _run_of("tuning.benchmark"),
     "serving": _run_of("serving.benchmark"),
-    "train": _run_of("training.run_contest", "train"),
-    "cluster": _run_of("training.run_contest", "cluster"),
-    "exact": _run_of("training.run_contest", "exact"),
+    "train": _run_of("training.run_contest"),
     "server_scaling": _run_of("server_scaling.benchmark"),
 }
 OUTPUT = Path("build/bench")

@@ -4,7 +4,8 @@
     summary.svg   the same of both flags alone, without and with a parameter server
     cluster.svg, cluster_floor.svg   with parameter servers, near and far
     adam.svg      steps a second with Adam, over the rows of a table
-    exact.svg, dynamic.svg, deeprec.svg, collectives.svg, serving.svg   ratios, each with its spread
+    exact.svg     steps a second with exact rows over those of fused lookups
+    dynamic.svg, deeprec.svg, collectives.svg, serving.svg   ratios, each with its spread
     scaling.svg   bytes and time of a step, over the number of ranks
 
 They are drawn from the outcome that stands in the JSON file, and from nothing else.
@@ -37,6 +38,7 @@ MODES: Dict[str, str] = {
     BOTH: "graph_opt: fused and ahead",
 }
 SUMMARY_DELAYS: Tuple[Optional[float], ...] = (None, 1.0)
+_ELSEWHERE = {"workers", "servers", "zipf", "cores"}  # params of scenarios with charts of their own
 _BAR = 0.8  # of the room that a scenario has
 _WORDS: Dict[str, Any] = {"va": "center_baseline", "fontsize": 8, "textcoords": "offset points"}
 _STYLE = (
@@ -64,7 +66,11 @@ class Case(NamedTuple):
 
 def cases(outcome: Outcome) -> List[Case]:
     """The scenarios of an outcome, the model that gains most first, the nearest tables first."""
-    found = {_case(record) for record in outcome.records}
+    found = {
+        Case(record.workload, record.params.get("delay_ms"))
+        for record in outcome.records
+        if _ELSEWHERE.isdisjoint(record.params)
+    }
     order = list(WORKLOADS)
     return sorted(
         found,
@@ -77,7 +83,8 @@ def cases(outcome: Outcome) -> List[Case]:
 
 def figure_of(outcome: Outcome, case: Case, figure: str, mode: str) -> Optional[Record]:
     """The one record with this figure of a mode; None where it was not measured."""
-    return outcome.find(figure, case.workload, mode, delay_ms=case.delay_ms)
+    where = dict(delay_ms=case.delay_ms, **dict.fromkeys(_ELSEWHERE))
+    return outcome.find(figure, case.workload, mode, **where)
 
 
 def ratio_at_best(outcome: Outcome, case: Case) -> Optional[float]:
@@ -129,11 +136,15 @@ def summary_chart(outcome: Outcome) -> Any:
 
 
 CHARTS: Dict[str, Dict[str, Callable[[Outcome], Any]]] = {
-    "train": {"train.svg": train_chart, "summary.svg": summary_chart},
-    "cluster": {"cluster.svg": cluster_chart, "cluster_floor.svg": floor_chart},
+    "train": {
+        "train.svg": train_chart,
+        "summary.svg": summary_chart,
+        "cluster.svg": cluster_chart,
+        "cluster_floor.svg": floor_chart,
+        "exact.svg": exact_chart,
+    },
     "adam": {"adam.svg": adam_chart},
     "scaling": {"scaling.svg": scaling_chart},
-    "exact": {"exact.svg": exact_chart},
     "dynamic": {"dynamic.svg": dynamic_chart},
     "deeprec": {"deeprec.svg": deeprec_chart},
     "collectives": {"collectives.svg": collectives_chart},
@@ -154,8 +165,11 @@ def write(bench: str, outcome: Outcome, folder: Path) -> List[Path]:
     """
     paths = []
     for name, chart in CHARTS.get(bench, {}).items():
+        drawn = chart(outcome)
+        if drawn is None:
+            continue
         paths.append(folder / name)
-        paths[-1].write_text(svg(chart(outcome)), encoding="utf-8")
+        paths[-1].write_text(svg(drawn), encoding="utf-8")
     return paths
 
 
@@ -170,10 +184,6 @@ def svg(figure: Any) -> str:
         )
     text = re.sub(r"[ \t]+$", "", buffer.getvalue(), flags=re.MULTILINE)
     return text.replace("<defs>", _STYLE + "\n <defs>", 1)
-
-
-def _case(record: Record) -> Case:
-    return Case(record.workload, record.params.get("delay_ms"))
 
 
 def _figure(width: float, height: float) -> Tuple[Any, Any]:

@@ -22,6 +22,7 @@ from tools.bench.training.sessions import (
 
 HEAD = head("where the time goes | set | compared with | times as fast | figures")
 _STOCK, _AWAY = "TensorFlow alone", {1.0, 3.0}
+_USUAL: Dict[str, Any] = {"workers": {None}, "zipf": {None}}
 _SCRIPTS = {CSV: "without tables", CSV_LOOKUPS: "with tables"}
 _TUNED = dict.fromkeys(("source_bound", "main_bound", "bursts", "server"), "four models")
 _SERVED = {"wide": "wide", "wide_examples": "wide, as examples", "dlrm": "DLRM", "din": "DIN"}
@@ -64,6 +65,7 @@ GAINS = (
         "train",
         [("ratio_to_stock", FUSED)],
         WORKLOADS,
+        _USUAL,
     ),
     Gain(
         "lookups that the step waits for",
@@ -72,12 +74,13 @@ GAINS = (
         "train",
         [("ratio_to_stock", BOTH)],
         WORKLOADS,
+        _USUAL,
     ),
     Gain(
         "round trips for dense weights, 1 to 3 ms each way",
         "both, `pipeline_dense`, `dense_staleness: 0`",
         _STOCK,
-        "cluster",
+        "train",
         [("ratio_to_stock", RETURNED)],
         WORKLOADS,
         {"delay_ms": _AWAY},
@@ -86,7 +89,7 @@ GAINS = (
         "the same, if weights may miss an update",
         "both, `pipeline_dense`",
         _STOCK,
-        "cluster",
+        "train",
         [("ratio_to_stock", PIPELINED)],
         WORKLOADS,
         {"delay_ms": _AWAY},
@@ -127,7 +130,7 @@ GAINS = (
         "lookups, and no row may miss an update",
         "`do_group_embedding`, `do_async_embedding`, `exact`",
         "fused alone",
-        "exact",
+        "train",
         [("ratio_to_fused", EXACT)],
         WORKLOADS,
     ),

@@ -8,7 +8,15 @@ from tools.bench.collectives.page import WAYS
 from tools.bench.pages import gain, head, place, row
 from tools.bench.records import Outcome, Record
 from tools.bench.training.chart_style import WORKLOADS
-from tools.bench.training.sessions import ASYNC, BOTH, EXACT, FUSED, PIPELINED, RETURNED
+from tools.bench.training.sessions import (
+    ASYNC,
+    BOTH,
+    EXACT,
+    FUSED,
+    PIPELINED,
+    PIPELINED_MODES,
+    RETURNED,
+)
 from tools.bench.workloads.wide.data import ZIPF_EXPONENT
 
 HEAD = head("goal missed | reached | goal")
@@ -36,8 +44,18 @@ _SESSIONS = {
 
 
 def training_rows(outcome: Outcome) -> List[str]:
-    """The missed goals of train.json, cluster.json and exact.json."""
-    return _missed(outcome, _trained)
+    """The missed goals of one worker, in the modes that all places of tables have."""
+    return _missed(outcome, _trained, lambda record: not (_of_cluster(record) or _of_exact(record)))
+
+
+def cluster_rows(outcome: Outcome) -> List[str]:
+    """Those of several workers, and of modes in which dense weights travel ahead."""
+    return _missed(outcome, _trained, _of_cluster)
+
+
+def exact_rows(outcome: Outcome) -> List[str]:
+    """Those of exact rows, and of the ids that these were measured with."""
+    return _missed(outcome, _trained, _of_exact)
 
 
 def adam_rows(outcome: Outcome) -> List[str]:
@@ -50,9 +68,21 @@ def ranks_rows(outcome: Outcome) -> List[str]:
     return _missed(outcome, _on_ranks)
 
 
-def _missed(outcome: Outcome, named: Callable[[Record], List[str]]) -> List[str]:
+def _of_cluster(record: Record) -> bool:
+    return record.mode in PIPELINED_MODES or "workers" in record.params
+
+
+def _of_exact(record: Record) -> bool:
+    return record.mode == EXACT or "zipf" in record.params
+
+
+def _missed(
+    outcome: Outcome,
+    named: Callable[[Record], List[str]],
+    shown: Callable[[Record], bool] = lambda record: True,
+) -> List[str]:
     order = list(WORKLOADS)
-    missed = [record for record in outcome.records if not record.is_met]
+    missed = [record for record in outcome.records if not record.is_met and shown(record)]
     missed.sort(key=lambda record: order.index(record.workload))
     return [_row(record, named(record)) for record in missed] or [row("none", "", "")]
 
@@ -69,6 +99,8 @@ def _trained(record: Record) -> List[str]:
     zipf = record.params.get("zipf")
     if zipf is not None:
         names.append("Zipf {:g}".format(zipf) if zipf else "uniform ids")
+    if "workers" in record.params:
+        names.append("{} workers".format(record.params["workers"]))
     return [*names, _SESSIONS[record.mode]]
 
 

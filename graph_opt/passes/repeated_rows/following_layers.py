@@ -55,7 +55,7 @@ class FollowingLayer(NamedTuple):
 
 
 class FollowingLayers:
-    """Finds them.
+    """Finds what follows the products of a graph.
 
     Args:
       view: The graph.

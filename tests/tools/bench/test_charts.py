@@ -51,7 +51,7 @@ def test_the_best_is_stocks_step_over_the_floor() -> None:
 
 
 def test_a_chart_says_its_figures_in_text(tmp_path: Path) -> None:
-    train, summary = charts.write("train", OUTCOME, tmp_path)
+    train, summary, *_ = charts.write("train", OUTCOME, tmp_path)
     shown = words(train.read_text("utf-8"))
     assert {"1.25", "2.50", "1.50"} <= set(shown)
     assert "what the machine allows" in shown
@@ -59,7 +59,7 @@ def test_a_chart_says_its_figures_in_text(tmp_path: Path) -> None:
 
 
 def test_a_chart_is_legible_on_dark_pages_and_the_same_each_time(tmp_path: Path) -> None:
-    (once, _), (again, _) = (charts.write("train", OUTCOME, tmp_path) for _ in range(2))
+    (once, *_), (again, *_) = (charts.write("train", OUTCOME, tmp_path) for _ in range(2))
     text = charts.svg(charts.train_chart(OUTCOME))
     assert once.read_text("utf-8") == again.read_text("utf-8") == text
     assert "prefers-color-scheme: dark" in text
@@ -101,9 +101,6 @@ def test_a_benchmark_without_charts_writes_none(tmp_path: Path) -> None:
 
 def test_what_docs_show_follows_from_their_files(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(REPOSITORY)
-    for path in publish.PAGES:
-        text = path.read_text("utf-8")
-        assert publish.with_tables(text) == text
     text = publish.README.read_text("utf-8")
     assert publish.with_sentences(text) == text
     text = publish.CHOICE.read_text("utf-8")

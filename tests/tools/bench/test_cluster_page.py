@@ -1,4 +1,4 @@
-"""What docs/ shows of training on parameter servers follows from cluster.json."""
+"""What docs/ shows of training on parameter servers follows from train.json."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from tools.bench.charts import svg
 from tools.bench.records import Outcome, Record
 from tools.bench.training import cluster_page
 from tools.bench.training.cluster_chart import cluster_chart, floor_chart
-from tools.bench.training.contests import CLUSTERS
+from tools.bench.training.contests import ON_SERVER, TWO_WORKERS
 from tools.bench.training.sessions import BOTH, PIPELINED, RETURNED, STOCK
 
+CLUSTERS = (*ON_SERVER.scenarios, *TWO_WORKERS.scenarios)
 SPEEDS = {STOCK: 1.0, BOTH: 2.0, RETURNED: 2.25, PIPELINED: 2.5}
 
 

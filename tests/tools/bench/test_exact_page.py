@@ -1,4 +1,4 @@
-"""What exact rows cost follows from the turns, and docs/ shows it as exact.json has it."""
+"""What exact rows cost follows from the turns, and docs/ shows it as train.json has it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ import pytest
 from tools.bench.records import Goal, Outcome, Record
 from tools.bench.training import exact_page
 from tools.bench.training.contenders import Turn
-from tools.bench.training.contests import EXACT_CONTEST, EXACT_SCENARIOS, Scenario
+from tools.bench.training.contests import CONTESTS, Contest, Scenario
 from tools.bench.training.exact_figures import exact_outcome
 from tools.bench.training.sessions import BOTH, EXACT, FUSED, STOCK
 
+EXACT_SCENARIOS = [
+    scenario for each in CONTESTS if EXACT in each.modes for scenario in each.scenarios
+]
 SPEEDS = {STOCK: 1.0, FUSED: 1.5, BOTH: 2.0, EXACT: 1.9}
 
 
@@ -84,6 +87,7 @@ def test_the_tables_have_a_row_for_each_scenario() -> None:
     assert {line.count("|") for line in lines} == {7}
 
 
-def test_each_mode_and_half_runs_once_in_a_round() -> None:
-    contestants = EXACT_CONTEST.contestants
+@pytest.mark.parametrize("contest", CONTESTS)
+def test_each_mode_and_half_runs_once_in_a_round(contest: Contest) -> None:
+    contestants = contest.contestants
     assert len(set(contestants)) == len(contestants)

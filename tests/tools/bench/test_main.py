@@ -16,7 +16,13 @@ from tools.bench import records
 from tools.bench.process_outcome import outcome_of_process
 from tools.bench.records import Outcome
 from tools.bench.source import source
-from tools.bench.training.contests import CONTESTS, Scenario
+from tools.bench.training.contests import (
+    IN_PROCESS,
+    ON_SERVER,
+    OTHER_IDS,
+    Contest,
+    Scenario,
+)
 from tools.bench.training.scenario import measure
 
 REPOSITORY = Path(__file__).resolve().parents[3]
@@ -219,28 +225,20 @@ def test_serving(quick_here: Quick, tmp_path: Path) -> None:
 def test_train(quick_here: Quick, tmp_path: Path) -> None:
     content = quick_here("train", tmp_path)
     check_form("train", content)
-    scenarios = {(r["workload"], r["params"].get("delay_ms")) for r in content["records"]}
-    assert scenarios == {("wide", None)}
-    modes = {mode for figure, mode in figures(content) if figure == "steps_per_s"}
-    assert modes == {"stock", "async", "fused", "both"}
-    assert {mode for figure, mode in figures(content) if figure == "ratio_to_stock"} == (
-        modes - {"stock"}
-    )
-    assert ("floor_s_per_step", "both") in figures(content)
-    assert ("ratio_to_stock", ">=", 3.0) in with_goals(content)
-
-
-@pytest.mark.slow
-def test_exact(quick_here: Quick, tmp_path: Path) -> None:
-    content = quick_here("exact", tmp_path)
-    scenarios = {(r["workload"], r["params"].get("delay_ms", 0.0)) for r in content["records"]}
-    assert scenarios == {("wide", 0.0)}
+    found = {(r["workload"], r["params"].get("delay_ms", 0.0)) for r in content["records"]}
+    assert found == {("wide", 0.0)}
     measured = figures(content) | {(a["figure"], a["mode"]) for a in content.get("absent", [])}
-    modes = ("stock", "fused", "both", "exact")
-    shown = ("steps_per_s", "calls_per_step", "bytes_per_step")
-    assert set(itertools.product(shown, modes)) <= measured
-    ours = ("ratio_to_fused", "share_of_async_gain", "conflicting_rows_share", "floor_s_per_step")
-    assert set(itertools.product(ours, ["exact"])) <= measured
+    travelling = {"stock", "both", "returned", "pipelined"}
+    modes = travelling | {"async", "fused", "exact"}
+    assert {mode for figure, mode in measured if figure == "steps_per_s"} == modes
+    assert {mode for figure, mode in measured if figure == "ratio_to_stock"} == modes - {"stock"}
+    assert {mode for figure, mode in measured if figure == "bytes_per_step"} == travelling
+    of_exact = ("ratio_to_fused", "share_of_async_gain", "conflicting_rows_share")
+    assert set(itertools.product((*of_exact, "floor_s_per_step"), ["exact"])) <= measured
+    assert ("floor_s_per_step", "both") in measured
+    assert ("ratio_to_stock", ">=", 3.0) in with_goals(content)
+    of_two = [r["mode"] for r in content["records"] if r["params"].get("workers") == 2]
+    assert set(of_two) == travelling
 
 
 @pytest.mark.slow
@@ -248,16 +246,20 @@ def test_ids_that_conflict_are_counted() -> None:
     shares = []
     for zipf in (0.0, 1.5):
         scenario = Scenario("wide", zipf=zipf)
-        outcome = outcome_of_process(measure, [CONTESTS["exact"], scenario, True], 900.0)
+        outcome = outcome_of_process(measure, [OTHER_IDS, scenario, True], 900.0)
         shares += [r.value for r in outcome.records if r.figure == "conflicting_rows_share"]
     # Not a matter of speed: ids of a table of 1,000 rows repeat, and uneven ones more so.
     assert 0 < shares[0] < shares[1] <= 1
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scenario", [Scenario("wide", 1.0), Scenario("dlrm")], ids=str)
-def test_other_scenarios(scenario: Scenario) -> None:
-    outcome = outcome_of_process(measure, [CONTESTS["train"], scenario, True], 900.0)
+@pytest.mark.parametrize(
+    "contest, scenario",
+    [(ON_SERVER, Scenario("wide", 1.0)), (IN_PROCESS, Scenario("dlrm"))],
+    ids=["server", "process"],
+)
+def test_other_scenarios(contest: Contest, scenario: Scenario) -> None:
+    outcome = outcome_of_process(measure, [contest, scenario, True], 900.0)
     assert {record.workload for record in outcome.records} == {scenario.workload}
     delays = {record.params.get("delay_ms") for record in outcome.records}
     assert delays == {scenario.delay_ms}

@@ -8,7 +8,7 @@ import pytest
 
 from tools.bench.machine import cores
 from tools.bench.training.contenders import Turn
-from tools.bench.training.contests import TRAIN_CONTEST, Scenario
+from tools.bench.training.contests import IN_PROCESS, Scenario
 from tools.bench.training.more_cores import CORES, on_more_cores, seconds_on
 
 
@@ -37,7 +37,7 @@ def test_the_measured_cores_give_the_measured_ratio() -> None:
         "main_alone": [turn(10.0, 10.0)],
         "lookups_alone": [turn(2.0, 2.0)],
     }
-    (overlap,) = TRAIN_CONTEST.overlaps
+    overlap, *_ = IN_PROCESS.overlaps
     found = on_more_cores(overlap, Scenario("wide"), turns)
     by_cores = {
         record.params["cores"]: record.value

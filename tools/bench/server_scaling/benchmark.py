@@ -1,4 +1,4 @@
-"""Many workers and servers, simulated from what the benchmark `cluster` measured.
+"""Many workers and servers, simulated from what the benchmark `train` measured.
 
 Figures of each model and mode, with latency of 1 ms each way:
 
@@ -21,7 +21,7 @@ from tools.bench.records import Outcome, Record, read
 from tools.bench.server_scaling.costs import StepCosts, costs_of, measured, step_seconds
 from tools.bench.server_scaling.simulation import Machines, simulate
 
-MEASURED = (Path("build/bench/cluster.json"), Path("docs/benchmarks/cluster.json"))
+MEASURED = (Path("build/bench/train.json"), Path("docs/benchmarks/train.json"))
 LATENCY = 1e-3
 CORES = 2
 NETWORK_BYTES_PER_SECOND = 2 * 25e9 / 8  # 25 Gbit/s each way
@@ -33,7 +33,7 @@ def run(quick: bool = False) -> Outcome:
     """Simulates; `quick` does so for few tasks.
 
     Raises:
-      FileNotFoundError: The benchmark `cluster` has not been run.
+      FileNotFoundError: The benchmark `train` has not been run.
     """
     outcome = _measured()
     found = Outcome(())
@@ -53,7 +53,7 @@ def _measured() -> Outcome:
     for path in MEASURED:
         if path.exists():
             return read(path)
-    raise FileNotFoundError("{} is not there: `make bench-cluster` writes it".format(MEASURED[0]))
+    raise FileNotFoundError("{} is not there: `make bench-train` writes it".format(MEASURED[0]))
 
 
 def _of_sizes(

@@ -27,7 +27,7 @@ class StepCosts(NamedTuple):
 
 
 def costs_of(outcome: Outcome, workload: str, mode: str) -> StepCosts:
-    """The costs of a mode, from what the benchmark `cluster` measured.
+    """The costs of a mode, from what the benchmark `train` measured.
 
     A step of one worker and one server takes `cpu / parallel + waits * latency` seconds: the first
     part is what was measured without latency, `waits` is fitted to all latencies.
@@ -59,18 +59,22 @@ def step_seconds(outcome: Outcome, workload: str, mode: str, workers: int) -> Di
 
 
 def measured(outcome: Outcome) -> List[Tuple[str, str]]:
-    """Workloads and modes of which there are steps."""
+    """Workloads and modes of which there are steps, and the bytes that these send."""
     found = [
         (record.workload, record.mode)
         for record in outcome.records
-        if record.figure == "steps_per_s"
+        if record.figure == "bytes_per_step"
     ]
     return list(dict.fromkeys(found))
 
 
 def _of_mode(outcome: Outcome, workload: str, mode: str) -> List[Record]:
+    """Of a mode, all that was measured with servers."""
     return [
-        record for record in outcome.records if (record.workload, record.mode) == (workload, mode)
+        record
+        for record in outcome.records
+        if (record.workload, record.mode) == (workload, mode)
+        and not {"delay_ms", "servers"}.isdisjoint(record.params)
     ]
 
 

@@ -12,7 +12,7 @@ from tools.bench.training.chart_style import WORKLOADS
 _SIZES = ["{} + {}".format(*size) for size in SIZES]
 HEAD = head(" | ".join(["model, mode", "one worker", *_SIZES[1:]]))
 BUSY_HEAD = head(" | ".join(["model, mode", *_SIZES]))
-_MODES = {"stock": "TensorFlow alone", "async": "ahead", "both": "fused and ahead"}
+_MODES = {"stock": "TensorFlow alone", "both": "fused and ahead"}
 
 
 def rows(outcome: Outcome) -> List[str]:

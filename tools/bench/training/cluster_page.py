@@ -1,4 +1,4 @@
-"""The tables of docs/benchmarks-servers.md on parameter servers, from cluster.json."""
+"""The tables of docs/benchmarks-servers.md on parameter servers, from train.json."""
 
 from __future__ import annotations
 

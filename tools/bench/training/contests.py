@@ -1,14 +1,16 @@
 """Which modes of training are measured against each other, where, and what they should reach.
 
-    train    stock, async, fused, both    what running ahead and fusing gain, alone and together
-    cluster  the same, and two pipelined  what all gain with parameter servers, near and far
-    exact    stock, fused, both, exact    what running ahead gains where no update is missed
+    IN_PROCESS   stock, async, fused, both, exact  what running ahead and fusing gain, alone and
+                                                   together, and where no update is missed
+    ON_SERVER    the same, returned, pipelined     the same with a parameter server, near and far
+    TWO_WORKERS  stock, both, returned, pipelined  what two workers gain with two servers
+    OTHER_IDS    stock, fused, both, exact         what exact rows cost with more and less even ids
 
 In each scenario all modes run alternately; with two workers, the second is a process that trains
 when the first one does, and `steps_per_s` is that of both.
 
-All have a floor: of the mode whose lookups run ahead, against the mode that does the same work
-without running ahead (see overlap.py).
+With one worker, modes have a floor: that of the mode whose lookups run ahead, against the mode that
+does the same work without running ahead (see overlap.py).
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ from tools.bench.training.sessions import (
 )
 from tools.bench.workloads.measured import WORKLOADS
 
-DELAYS_MS: Tuple[Optional[float], ...] = (None, 0.0, 1.0, 3.0)
+DELAYS_MS = (0.0, 1.0, 3.0)
 NEVER_BELOW = Goal(">=", 0.97)
 
 
@@ -98,25 +100,6 @@ class Scenario(NamedTuple):
         return "{}, {} {}".format(self.workload, tasks if self.workers > 1 else "server", away)
 
 
-SCENARIOS = tuple(
-    Scenario(workload, delay_ms) for workload in ("dlrm", "wide") for delay_ms in DELAYS_MS
-)
-
-
-CLUSTERS = tuple(
-    Scenario(workload, delay_ms, workers=workers)
-    for workers in (1, 2)
-    for workload in ("dlrm", "wide")
-    for delay_ms in DELAYS_MS
-    if delay_ms is not None
-)
-
-# Uniform ids, and very uneven ones: the most frequent is 38 % of those of a column.
-EXACT_SCENARIOS = SCENARIOS + tuple(
-    Scenario(workload, zipf=zipf) for workload in ("dlrm", "wide") for zipf in (0.0, 1.5)
-)
-
-
 class Overlap(NamedTuple):
     """Two modes that do the same work, of which one runs parts of it ahead.
 
@@ -132,94 +115,93 @@ class Overlap(NamedTuple):
 
 
 class Contest(NamedTuple):
-    """The modes of one benchmark.
+    """Modes that run alternately.
 
     Attributes:
-        name: of the benchmark.
         modes: of `sessions.MODES`, "stock" first.
         overlaps: modes that run ahead, with those that do not. Main alone and lookups alone are cut
-            from the graph of the first that does.
-        ratio_goals: of `ratio_to_stock` by mode, workload and delay; elsewhere `NEVER_BELOW`.
-        rounds: turns of each contestant.
+            from the graph of the first that does; without overlaps they are not measured.
         scenarios: where it is measured.
-        quick_scenario: what a quick run tries.
-        counts_traffic: whether calls and bytes of a step are counted, too, with a near server.
+        rounds: turns of each contestant.
+        counted: modes whose calls and bytes are counted, too, with a near server.
         explains_floor: whether main's matrix products are timed by themselves, and what more cores
             would change is computed.
     """
 
-    name: str
     modes: Tuple[str, ...]
     overlaps: Tuple[Overlap, ...]
-    ratio_goals: Dict[Tuple[str, str, Optional[float]], Goal]
-    rounds: int = 6
-    scenarios: Tuple[Scenario, ...] = SCENARIOS
-    quick_scenario: Scenario = Scenario("wide")
-    counts_traffic: bool = False
+    scenarios: Tuple[Scenario, ...] = ()
+    rounds: int = 3
+    counted: Tuple[str, ...] = ()
     explains_floor: bool = False
 
     @property
     def contestants(self) -> Tuple[str, ...]:
         """All that run alternately: the modes, and the halves of one of them."""
+        if not self.overlaps:
+            return self.modes
         parts = dict.fromkeys([LOOKUPS_ALONE, *(overlap.main for overlap in self.overlaps)])
         products = (PRODUCTS_ALONE,) if self.explains_floor else ()
         return (*self.modes, *parts, *products)
 
     @property
-    def cut(self) -> str:
+    def cut(self) -> Optional[str]:
         """The mode from whose graph main alone and lookups alone are cut."""
-        return self.overlaps[0].ahead
+        return self.overlaps[0].ahead if self.overlaps else None
 
-    def goal(self, mode: str, scenario: Scenario) -> Goal:
-        """Of a mode's `ratio_to_stock`."""
-        if scenario.workers > 1:
-            return NEVER_BELOW
-        return self.ratio_goals.get((mode, scenario.workload, scenario.delay_ms), NEVER_BELOW)
+
+def goal_of(mode: str, scenario: Scenario) -> Goal:
+    """Of a mode's `ratio_to_stock`."""
+    if scenario.workers > 1 or scenario.zipf is not None:
+        return NEVER_BELOW
+    return _GOALS.get((mode, scenario.workload, scenario.delay_ms), NEVER_BELOW)
 
 
 _THREE_TIMES = Goal(">=", 3.0)
-TRAIN_CONTEST = Contest(
-    name="train",
-    modes=(STOCK, ASYNC, FUSED, BOTH),
-    overlaps=(Overlap(BOTH, FUSED),),
-    ratio_goals={
-        (ASYNC, "dlrm", 1.0): Goal(">=", 1.15),
-        (ASYNC, "dlrm", 3.0): Goal(">=", 1.25),
-        (BOTH, "dlrm", 1.0): Goal(">=", 1.3),
-        **{(BOTH, "wide", delay_ms): _THREE_TIMES for delay_ms in DELAYS_MS},
-    },
+_GOALS: Dict[Tuple[str, str, Optional[float]], Goal] = {
+    (ASYNC, "dlrm", 1.0): Goal(">=", 1.15),
+    (ASYNC, "dlrm", 3.0): Goal(">=", 1.25),
+    (BOTH, "dlrm", 1.0): Goal(">=", 1.35),
+    (BOTH, "dlrm", 3.0): Goal(">=", 1.5),
+    (RETURNED, "dlrm", 3.0): Goal(">=", 1.5),
+    (PIPELINED, "dlrm", 1.0): Goal(">=", 1.6),
+    (PIPELINED, "dlrm", 3.0): Goal(">=", 2.0),
+    **{(BOTH, "wide", delay_ms): _THREE_TIMES for delay_ms in (None, *DELAYS_MS)},
+}
+_WORKLOADS = ("dlrm", "wide")
+_TRAVELLING = (BOTH, RETURNED, PIPELINED)
+_AHEAD = (Overlap(BOTH, FUSED), Overlap(EXACT, FUSED))
+
+IN_PROCESS = Contest(
+    modes=(STOCK, ASYNC, FUSED, BOTH, EXACT),
+    overlaps=_AHEAD,
+    scenarios=tuple(Scenario(workload) for workload in _WORKLOADS),
     rounds=5,
     explains_floor=True,
 )
-
-CLUSTER_CONTEST = Contest(
-    name="cluster",
-    modes=(STOCK, ASYNC, FUSED, BOTH, RETURNED, PIPELINED),
-    overlaps=(Overlap(BOTH, FUSED), Overlap(PIPELINED, FUSED, COMPUTE_ALONE)),
-    ratio_goals={
-        (BOTH, "dlrm", 1.0): Goal(">=", 1.35),
-        (PIPELINED, "dlrm", 1.0): Goal(">=", 1.6),
-        (BOTH, "dlrm", 3.0): Goal(">=", 1.5),
-        (PIPELINED, "dlrm", 3.0): Goal(">=", 2.0),
-        (RETURNED, "dlrm", 3.0): Goal(">=", 1.5),
-        (BOTH, "wide", 0.0): _THREE_TIMES,
-        (BOTH, "wide", 1.0): _THREE_TIMES,
-    },
-    rounds=3,
-    scenarios=CLUSTERS,
-    quick_scenario=Scenario("wide", 0.0, workers=2),
-    counts_traffic=True,
+ON_SERVER = Contest(
+    modes=(STOCK, ASYNC, FUSED, BOTH, EXACT, RETURNED, PIPELINED),
+    overlaps=(*_AHEAD, Overlap(PIPELINED, FUSED, COMPUTE_ALONE)),
+    scenarios=tuple(
+        Scenario(workload, delay_ms) for workload in _WORKLOADS for delay_ms in DELAYS_MS
+    ),
+    rounds=4,
+    counted=(STOCK, *_TRAVELLING),
 )
-
-EXACT_CONTEST = Contest(
-    name="exact",
+TWO_WORKERS = Contest(
+    modes=(STOCK, *_TRAVELLING),
+    overlaps=(),
+    scenarios=tuple(
+        Scenario(workload, delay_ms, workers=2) for workload in _WORKLOADS for delay_ms in DELAYS_MS
+    ),
+    counted=(STOCK, *_TRAVELLING),
+)
+# Uniform ids, and very uneven ones: the most frequent is 38 % of those of a column.
+OTHER_IDS = Contest(
     modes=(STOCK, FUSED, BOTH, EXACT),
-    overlaps=(Overlap(BOTH, FUSED), Overlap(EXACT, FUSED)),
-    ratio_goals={},
-    rounds=3,
-    scenarios=EXACT_SCENARIOS,
-    quick_scenario=Scenario("wide", 0.0),
-    counts_traffic=True,
+    overlaps=_AHEAD,
+    scenarios=tuple(
+        Scenario(workload, zipf=zipf) for workload in _WORKLOADS for zipf in (0.0, 1.5)
+    ),
 )
-
-CONTESTS = {contest.name: contest for contest in (TRAIN_CONTEST, CLUSTER_CONTEST, EXACT_CONTEST)}
+CONTESTS = (IN_PROCESS, ON_SERVER, TWO_WORKERS, OTHER_IDS)

@@ -1,4 +1,4 @@
-"""What docs/benchmarks-servers.md shows of exact rows, from exact.json."""
+"""What docs/benchmarks-servers.md shows of exact rows, from train.json."""
 
 from __future__ import annotations
 
@@ -40,16 +40,15 @@ def causes_rows(outcome: Outcome) -> List[str]:
 
 
 def exact_chart(outcome: Outcome) -> Any:
-    """Exact rows beside fused ones."""
-    return ratio_chart(
-        [
-            Bar(", ".join(each.words), ratio)
-            for each in scenarios(outcome)
-            for ratio in [each.find(outcome, "ratio_to_fused", EXACT)]
-            if ratio is not None
-        ],
-        "steps a second with exact rows, over fused lookups in the step (more is better)",
-    )
+    """Exact rows beside fused ones; None where they were not measured."""
+    bars = [
+        Bar(", ".join(each.words), ratio)
+        for each in scenarios(outcome)
+        for ratio in [each.find(outcome, "ratio_to_fused", EXACT)]
+        if ratio is not None
+    ]
+    said = "steps a second with exact rows, over fused lookups in the step (more is better)"
+    return ratio_chart(bars, said) if bars else None
 
 
 class Shown(NamedTuple):
@@ -68,7 +67,7 @@ class Shown(NamedTuple):
 
     def find(self, outcome: Outcome, figure: str, mode: str) -> Optional[Record]:
         """A figure of a mode."""
-        where = dict(delay_ms=self.delay_ms, zipf=self.zipf)
+        where = dict(delay_ms=self.delay_ms, zipf=self.zipf, workers=None)
         return outcome.find(figure, self.workload, mode, **where)
 
 
@@ -77,7 +76,7 @@ def scenarios(outcome: Outcome) -> List[Shown]:
     found = dict.fromkeys(
         Shown(each.workload, each.params.get("delay_ms"), each.params.get("zipf"))
         for each in outcome.records
-        if "servers" not in each.params
+        if each.mode == EXACT and "servers" not in each.params
     )
     order = list(WORKLOADS)
     return sorted(found, key=lambda scenario: order.index(scenario.workload))

@@ -8,7 +8,7 @@ from typing import List, Mapping, Sequence
 from tools.bench.machine import cores
 from tools.bench.records import Absent, Outcome, Record, from_runs
 from tools.bench.training.contenders import LOOKUPS_ALONE, PRODUCTS_ALONE, Turn, Turns
-from tools.bench.training.contests import Contest, Overlap, Scenario
+from tools.bench.training.contests import Contest, Overlap, Scenario, goal_of
 from tools.bench.training.more_cores import on_more_cores
 from tools.bench.training.overlap import Seconds
 from tools.bench.training.sessions import STOCK
@@ -19,7 +19,7 @@ def outcome_of(contest: Contest, scenario: Scenario, turns: Turns) -> Outcome:
     """All figures of a scenario.
 
     Args:
-        contest: the modes and their goals.
+        contest: the modes.
         scenario: where they were measured.
         turns: the turns of each of the contestants, as many of each.
     """
@@ -29,9 +29,8 @@ def outcome_of(contest: Contest, scenario: Scenario, turns: Turns) -> Outcome:
     for overlap in contest.overlaps:
         records.extend(_floors(overlap, scenario, rounds[overlap]))
     if contest.explains_floor:
-        records.append(_products(contest, scenario, turns[PRODUCTS_ALONE]))
-        if scenario.delay_ms is None:
-            records.extend(on_more_cores(contest.overlaps[0], scenario, turns))
+        records.append(_products(contest.overlaps[0], scenario, turns[PRODUCTS_ALONE]))
+        records.extend(on_more_cores(contest.overlaps[0], scenario, turns))
     for mode in contest.modes:
         records.extend(_waits(mode, scenario, turns[mode]))
     outcome = Outcome(tuple(records))
@@ -111,7 +110,7 @@ def _ratios(contest: Contest, scenario: Scenario, turns: Turns) -> List[Record]:
             mode,
             scenario.params,
             ratios(stock, [turn.seconds_per_step for turn in turns[mode]]),
-            goal=contest.goal(mode, scenario),
+            goal=goal_of(mode, scenario),
         )
         for mode in contest.modes
         if mode != STOCK
@@ -130,11 +129,11 @@ def _floors(overlap: Overlap, scenario: Scenario, rounds: Sequence[Seconds]) -> 
     ]
 
 
-def _products(contest: Contest, scenario: Scenario, turns: Sequence[Turn]) -> Record:
+def _products(overlap: Overlap, scenario: Scenario, turns: Sequence[Turn]) -> Record:
     """What main would take if it were nothing but its matrix products."""
     runs = [turn.seconds_per_step for turn in turns]
     return from_runs(
-        "products_alone_s_per_step", scenario.workload, contest.cut, scenario.params, runs, "s"
+        "products_alone_s_per_step", scenario.workload, overlap.ahead, scenario.params, runs, "s"
     )
 
 

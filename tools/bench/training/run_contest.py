@@ -1,4 +1,4 @@
-"""Runs every scenario of a contest in a process of its own; see contests.py.
+"""Runs every scenario of training in a process of its own; see contests.py.
 
 Figures: `steps_per_s`, `ratio_to_stock`, `cpu_s_per_step` (worker and parameter server),
 `server_cpu_s_per_step`, `proxy_cpu_s_per_step`, `overlap_efficiency` and the parts it is computed
@@ -21,24 +21,31 @@ from tools.bench.process_outcome import (
 from tools.bench.records import Outcome
 from tools.bench.training import scenario as one_scenario
 from tools.bench.training import traffic
-from tools.bench.training.contests import CONTESTS, Contest, Scenario
+from tools.bench.training.contests import (
+    CONTESTS,
+    ON_SERVER,
+    TWO_WORKERS,
+    Contest,
+    Scenario,
+)
+from tools.bench.training.sessions import BOTH
 
 LIMIT_SECONDS = 600.0
 _FIGURES = ("steps_per_s", "ratio_to_stock", "cpu_s_per_step", "overlap_efficiency")
 _TRAFFIC = ("calls_per_step", "bytes_per_step")
+_QUICK = [(ON_SERVER, Scenario("wide", 0.0)), (TWO_WORKERS, Scenario("wide", 0.0, workers=2))]
 
 
-def run(name: str, quick: bool = False) -> Outcome:
-    """Measures every scenario of the contest of this name; `quick` tries one."""
-    contest = CONTESTS[name]
+def run(quick: bool = False) -> Outcome:
+    """Measures every scenario; `quick` tries one of one worker, and one of two."""
     outcome = Outcome(())
-    scenarios = (contest.quick_scenario,) if quick else contest.scenarios
-    for number, scenario in enumerate(scenarios, start=1):
+    scenarios = _QUICK if quick else [(c, scenario) for c in CONTESTS for scenario in c.scenarios]
+    for number, (contest, scenario) in enumerate(scenarios, start=1):
         print("{}/{} {}".format(number, len(scenarios), scenario), file=sys.stderr, flush=True)
         outcome += _separately(one_scenario.measure, contest, scenario, quick, _FIGURES)
     outcome = with_figures(outcome)
-    for scenario in scenarios if contest.counts_traffic else ():
-        if scenario.delay_ms == 0.0:
+    for contest, scenario in scenarios:
+        if contest.counted and scenario.delay_ms == 0.0:
             print("counting calls: {}".format(scenario), file=sys.stderr, flush=True)
             outcome += _separately(traffic.measure, contest, scenario, quick, _TRAFFIC)
     return outcome
@@ -50,4 +57,4 @@ def _separately(
     try:
         return outcome_of_process(measure, [contest, scenario, quick], LIMIT_SECONDS)
     except PartFailed as error:
-        return nothing_of((scenario.workload, contest.cut, scenario.params), figures, error)
+        return nothing_of((scenario.workload, BOTH, scenario.params), figures, error)

@@ -1,4 +1,4 @@
-"""Calls and bytes that a step of a worker costs, in each mode of a contest.
+"""Calls and bytes that a step of a worker costs.
 
 A proxy without a delay counts all that passes between the tasks, in both directions: whatever runs
 ahead of a step is part of some step. How far away servers are changes nothing about it.
@@ -14,7 +14,7 @@ from tools.bench.training.contenders import Setting, open_alone
 from tools.bench.training.contests import Contest, Scenario
 
 _WARM_UP = 10
-_STEPS = 100  # The few batches that are ahead at their end were ahead at their start, too.
+_STEPS = 50  # The few batches that are ahead at their end were ahead at their start, too.
 _QUICK_STEPS = 4
 
 
@@ -36,10 +36,10 @@ def _so_far(cluster: Cluster) -> List[int]:
 
 
 def measure(contest: Contest, scenario: Scenario, quick: bool = False) -> Outcome:
-    """Counts in all modes of a contest; `quick` does so with a tiny model."""
+    """Counts in some modes of a contest; `quick` does so with a tiny model."""
     setting = scenario.setting(quick)
     records: List[Record] = []
-    for mode in contest.modes:
+    for mode in contest.counted:
         found = traffic_of(mode, setting, _QUICK_STEPS if quick else _STEPS)
         params = {"batch": scenario.batch, "servers": scenario.servers}
         for figure, unit, value in zip(("calls_per_step", "bytes_per_step"), ("", "B"), found):
