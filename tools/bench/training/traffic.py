@@ -43,5 +43,6 @@ def measure(contest: Contest, scenario: Scenario, quick: bool = False) -> Outcom
         found = traffic_of(mode, setting, _QUICK_STEPS if quick else _STEPS)
         params = {"batch": scenario.batch, "servers": scenario.servers}
         for figure, unit, value in zip(("calls_per_step", "bytes_per_step"), ("", "B"), found):
-            records.append(Record(figure, scenario.workload, mode, params, value, unit))
+            of_mode = (figure, scenario.workload, mode, params)
+            records.append(Record(*of_mode, value, unit, runs=(value,)))
     return Outcome(tuple(records))
