@@ -169,7 +169,7 @@ _GOALS: Dict[Tuple[str, str, Optional[float]], Goal] = {
     **{(BOTH, "wide", delay_ms): _THREE_TIMES for delay_ms in (None, *DELAYS_MS)},
 }
 _WORKLOADS = ("dlrm", "wide")
-_TRAVELLING = (BOTH, RETURNED, PIPELINED)
+_ON_BOTH_SIZES = (STOCK, BOTH, RETURNED, PIPELINED)  # of clusters: one worker, and two
 _AHEAD = (Overlap(BOTH, FUSED), Overlap(EXACT, FUSED))
 
 IN_PROCESS = Contest(
@@ -186,15 +186,15 @@ ON_SERVER = Contest(
         Scenario(workload, delay_ms) for workload in _WORKLOADS for delay_ms in DELAYS_MS
     ),
     rounds=4,
-    counted=(STOCK, *_TRAVELLING),
+    counted=_ON_BOTH_SIZES,
 )
 TWO_WORKERS = Contest(
-    modes=(STOCK, *_TRAVELLING),
+    modes=_ON_BOTH_SIZES,
     overlaps=(),
     scenarios=tuple(
         Scenario(workload, delay_ms, workers=2) for workload in _WORKLOADS for delay_ms in DELAYS_MS
     ),
-    counted=(STOCK, *_TRAVELLING),
+    counted=_ON_BOTH_SIZES,
 )
 # Uniform ids, and very uneven ones: the most frequent is 38 % of those of a column.
 OTHER_IDS = Contest(
