@@ -46,7 +46,9 @@ class Pipe:
 
     def read(self, seconds: float = 100.0) -> bytes:
         """The next byte; nothing once no process has the pipe open."""
-        assert select.select([self._reader], [], [], seconds)[0], "nothing was written or closed"
+        waiting = select.poll()  # select.select takes no descriptor above 1023
+        waiting.register(self._reader, select.POLLIN)
+        assert waiting.poll(1000 * seconds), "nothing was written or closed"
         return os.read(self._reader, 1)
 
     def close(self) -> None:
