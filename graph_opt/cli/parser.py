@@ -10,13 +10,13 @@ import argparse
 import difflib
 import os
 import re
-import shutil
 import sys
 import textwrap
 from typing import Any, Iterator, List, Mapping, NoReturn, Sequence
 
 from graph_opt.cli.colours import COMMAND, HEADING, has_colour, painted
 from graph_opt.cli.messages import say_wrong
+from graph_opt.launch.terminal_size import terminal_size
 
 WIDEST = 100
 _USAGE = "usage: "
@@ -261,7 +261,7 @@ def _groups(words: Sequence[str]) -> Iterator[str]:
 
 
 def _columns() -> int:
-    return min(shutil.get_terminal_size().columns, WIDEST)
+    return min(terminal_size().columns, WIDEST)
 
 
 class _Formatter(argparse.HelpFormatter):

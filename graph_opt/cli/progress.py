@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 import threading
 import time
@@ -10,6 +9,7 @@ from typing import Any, Mapping, Optional
 
 from graph_opt.cli.colours import is_terminal
 from graph_opt.cli.parser import WIDEST
+from graph_opt.launch.terminal_size import terminal_size
 
 # Parts of what commands do with graph files, with the shares of the time that they take.
 GRAPH_PARTS = {
@@ -96,7 +96,7 @@ class Progress:
         from tqdm import tqdm
 
         # tqdm shows nothing on a terminal that does not tell its size.
-        columns, lines = shutil.get_terminal_size()
+        columns, lines = terminal_size()
         width = min(columns - len("^C "), WIDEST)  # A terminal shows these keys behind the bar.
         place = {"ncols": width, "nrows": lines}
         shown = {"bar_format": _FORMAT, "leave": False, "file": sys.stderr}

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 import threading
 from typing import IO, Any, Callable, Dict, Optional, Sequence, Tuple
+
+from graph_opt.launch.terminal_size import terminal_size
 
 _ERASE_LINE = "\x1b[2K"
 _UP = "\x1b[1A"
@@ -69,7 +70,7 @@ class BottomLines:
         return (_UP + _ERASE_LINE) * self._shown
 
     def _drawn(self) -> str:
-        room = shutil.get_terminal_size().columns - 1  # A line that wraps could not be erased.
+        room = terminal_size().columns - 1  # A line that wraps could not be erased.
         lines = (*self._bars.values(), *self._lines) if self.is_terminal else ()
         self._shown = len(lines)
         return "".join(line[:room] + "\n" for line in lines)
