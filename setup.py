@@ -151,10 +151,12 @@ def _extras() -> Dict[str, List[str]]:
     wanted = rows[0][0] if found is None else found[0]
     row = next((row for row in rows if (row[0] + ".").startswith(wanted + ".")), [])
     # Of TensorFlow and Keras, any patch release will do.
-    pinned = [one for one in row[1:] if re.search("[=<]", one)]
-    cpu = [re.sub(r"^(t.*==\d+\.\d+)\..*", r"\1.*", one) for one in pinned]
+    pinned = [re.sub(r"==(\d+\.\d+)\..*", r"==\1.*", one) for one in row if "==" in one]
+    limits = dict(re.findall(r"(\S+)(<\S+)", " ".join(row)))
+    parquet = ",".join(filter(None, ["pyarrow>=10", limits.pop("pyarrow", "")]))
+    cpu = [*pinned, *map("".join, limits.items())]
     gpu = [re.sub("^tensorflow-cpu=", "tensorflow=", one) for one in cpu]
-    return {"cpu": cpu, "gpu": gpu, "horovod": ["horovod==0.28.1"], "parquet": ["pyarrow>=10"]}
+    return {"cpu": cpu, "gpu": gpu, "horovod": ["horovod==0.28.1"], "parquet": [parquet]}
 
 
 def _installed() -> Tuple[str, str]:

@@ -27,9 +27,8 @@ else
   # Not for later Pythons, which this release has no wheels of; some packages need a late patch release.
   chosen+=(--python-platform x86_64-manylinux_2_28 --python-version "${pythons[0]}.99")
 fi
-read -ra packages < <("$here/release.sh" packages "$release" | xargs)
-# Later releases of pyarrow need NumPy 2 without saying so, and this TensorFlow needs NumPy 1.
-[ "$release" != 2.16.2 ] || packages+=("pyarrow<18")
-printf '%s\n' "${packages[@]}" | sed "p;$also" | sort -u |
+read -ra packages < <("$here/release.sh" packages "$release")
+read -ra limits < <("$here/release.sh" limits "$release")
+printf '%s\n' "${packages[@]}" "${limits[@]}" | sed "p;$also" | sort -u |
   "$environment/bin/python" -m uv pip compile -q --generate-hashes --upgrade \
     --custom-compile-command "make lock TF=$release" -o "constraints/$release.txt" "${chosen[@]}" - pyproject.toml

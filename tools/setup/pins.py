@@ -40,7 +40,7 @@ def packages_of(release: str, device: str) -> Set[str]:
       CalledProcessError: There is no such release.
     """
     listed = subprocess.check_output([str(_RELEASE), "packages", release], text=True)
-    cpu = {_normal(re.split(r"[=<]", one)[0]) for one in listed.split()}
+    cpu = {_normal(one.split("==")[0]) for one in listed.split()}
     return (
         cpu if device == "cpu" else {re.sub("^tensorflow-cpu$", "tensorflow", one) for one in cpu}
     )

@@ -86,11 +86,11 @@ def test_releases_of_tensorflow_are_told_from_one_file() -> None:
     assert told("default") == [rows[0][0]]
     for release, *rest in rows:
         pythons = told("pythons", release)
-        assert [*pythons, *told("packages", release)] == rest
+        assert [*pythons, *told("packages", release), *told("limits", release)] == rest
         assert all(python.startswith("3.") for python in pythons)
 
 
-@pytest.mark.parametrize("question", ["pythons", "packages"])
+@pytest.mark.parametrize("question", ["pythons", "packages", "limits"])
 def test_a_release_without_a_set_up_is_an_error(question: str) -> None:
     asked = [str(SETUP / "release.sh"), question, "9.9.0"]
     ended = subprocess.run(asked, capture_output=True, text=True)
