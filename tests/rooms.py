@@ -67,7 +67,7 @@ MAY_IMPORT: Dict[str, FrozenSet[str]] = {
     "sharding": frozenset(
         {"ops", "export", "config", "graph.operations", "embedding.lookup_ids", "reporting.stderr"}
         | {"embedding.lookup_builders", "embedding.tables", "table_files"}
-        | {"reporting.warnings_given", "reporting.tables"}
+        | {"reporting.warnings_given", "reporting.tables", "graph.control_flow_ops"}
     ),
     "sok": frozenset(
         {

@@ -19,6 +19,7 @@ from graph_opt.compat import tf
 from graph_opt.compat.graph_lifetime import kept_with
 from graph_opt.compat.step_calls import failed_node
 from graph_opt.compat.variable_ops import TAKES_GRADIENTS, is_use
+from graph_opt.graph.control_flow_ops import INTO_CONTROL_FLOW, OUT_OF_CONTROL_FLOW
 from graph_opt.graph.operations import operations_behind
 from graph_opt.ops.message_names import ALL_TO_ALL, IDS_SUFFIX, sent_name
 from graph_opt.ops.sent_messages import REQUESTS, times_sent
@@ -35,8 +36,6 @@ _SILENT = (
     "HorovodProcessSetIncluded",
 )
 _OURS = "graph_opt_"
-_BRANCHES = ("Switch", "RefSwitch", "_SwitchN")
-_BRANCHES_END = ("Merge", "RefMerge", "Exit", "RefExit")
 _MAX_CACHED_STEPS = 512
 
 
@@ -228,9 +227,9 @@ def _may_be_skipped(operation: Any) -> bool:
     waiting = [operation]
     while waiting:
         one = waiting.pop()
-        if one.type in _BRANCHES:
+        if one.type in INTO_CONTROL_FLOW:
             return True
-        if one.type in _BRANCHES_END:
+        if one.type in OUT_OF_CONTROL_FLOW:
             continue
         above = {*(tensor.op for tensor in one.inputs), *one.control_inputs} - seen
         seen |= above

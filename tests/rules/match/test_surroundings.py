@@ -37,6 +37,17 @@ def test_branches_are_enclosed_and_what_follows_is_not() -> None:
     assert not is_enclosed(one)
 
 
+def test_branches_of_a_lowered_switch_case_are_enclosed() -> None:
+    graph_def = tf.GraphDef()
+    graph_def.node.add(name="one", op="Placeholder")
+    graph_def.node.add(name="case", op="_SwitchN", input=["one", "one"])
+    graph_def.node.add(name="branch", op="Identity", input=["case:2"])
+    graph_def.node.add(name="merged", op="Merge", input=["case:0", "case:1", "branch"])
+    view = GraphView(graph_def)
+    assert enclosing_control_flow(view, ["branch"]) == "case"
+    assert enclosing_control_flow(view, ["merged"]) is None
+
+
 def test_a_branch_within_a_branch() -> None:
     one, chosen = number(), tf.placeholder(tf.bool, [])
 
