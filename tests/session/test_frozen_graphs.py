@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import numpy as np
 import pytest
@@ -57,6 +57,33 @@ def answer(session: Any, model: FrozenModel, rows: slice) -> Dict[str, Any]:
     except tf.errors.InvalidArgumentError as error:
         assert rows == slice(0)
         return {"error": re.sub(r"(linear_model)/\w+/", r"\1/a_column/", error.message)}
+
+
+def of_one_placeholder() -> Model:
+    """As `dlrm`, with the ids of all tables in one tensor."""
+    ids = tf.placeholder(tf.int64, [None, 3], name="ids")
+    tables = [tf.get_variable("table{}".format(number), [50, 8]) for number in range(3)]
+    rows = [tf.nn.embedding_lookup(table, ids[:, i]) for i, table in enumerate(tables)]
+    return Model({"ids": ids}, {"rows": tf.concat(rows, 1)}, {"ids": np.array([[1, 2, 3]])})
+
+
+@pytest.mark.parametrize(
+    "build, ops, told",
+    [
+        (of_one_placeholder, 1, "3 of 3 lookups fused into 1 op\n"),
+        (wide, 6, "12 of 12 lookups fused into 6 ops; lookups of different placeholders are not"),
+        (dlrm, 5, "5 of 5 lookups in an op each; lookups of different placeholders are not fused"),
+    ],
+)
+def test_the_log_counts_the_ops_and_says_what_divides_them(
+    build: Callable[[], Model], ops: int, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = frozen(build)
+    with fused_session(model) as session:
+        session.run(model.outputs, model.feeds())
+        nodes = running_graph_def(session.graph).node
+    assert [node.op for node in nodes].count("GroupEmbeddingLookup") == ops
+    assert ": " + told in capsys.readouterr().err
 
 
 def test_no_table_is_copied() -> None:

@@ -56,6 +56,10 @@ from graph_opt.rules.match.forward import ForwardPart
 
 _SCOPE = "group_embedding"
 _FREED = "{} kept from becoming whole-table reads"
+_FED_APART = (
+    "lookups of different placeholders are not fused with each other, as a run may feed only some "
+    "of them (graph-opt export fuses those that a request feeds)"
+)
 _SENT = "{} summed by row before other ranks get them"
 
 
@@ -112,8 +116,10 @@ def fuse_group_embedding(state: PassState, options: SessionOptions) -> PassState
         changes = [_FREED.format(counted(len(freed), "lookup"))] if freed else []
         if fusion.summed_before_sending:
             changes.append(_SENT.format(counted(fusion.summed_before_sending, "gradient")))
+        left = (_FED_APART,) if fusion.is_fed_apart else ()
         return fused.reporting(
             *changes,
+            left_alone=(*fused.report.left_alone, *left),
             fused_lookups=fusion.outcomes(),
             dense_readers=readers,
             whole_table_reads_removed=tuple(freed),
@@ -137,6 +143,7 @@ class _Fusion:
         self.replaced: Set[str] = set()
         self.merged: List[MergedOp] = []
         self.summed_before_sending = 0
+        self.is_fed_apart = plan.is_fed_apart
 
     def rewrite(self) -> Rewrite:
         """The rewrite; empty if nothing can be fused."""

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import collections
 from typing import (
     AbstractSet,
     Any,
@@ -36,11 +37,33 @@ _CONDITIONALS = ("If", "StatelessIf")
 
 
 class LookupGroup(NamedTuple):
-    """Lookups that become one op, in the order of the ConcatV2 that joins them, if any."""
+    """Lookups that become one op, in the order of the ConcatV2 that joins them, if any.
+
+    `is_fed_apart` tells that a larger op could do them if all runs fed the same placeholders.
+    """
 
     kind: FusedKind
     members: Tuple[Member, ...]
     concatenation: Optional[Concatenation] = None
+    is_fed_apart: bool = False
+
+
+class StepKey(NamedTuple):
+    """What lookups that may be done together have in common.
+
+    Attributes:
+      semantics: How they treat ids.
+      depth: How many lookups are on the longest path that ends with one.
+      batches: Mask of the batches that they read.
+      feeds: What decides which runs need them: a mask of placeholders if nothing else does.
+      stays: Whether their results cannot be prefetched.
+    """
+
+    semantics: Hashable
+    depth: int
+    batches: int
+    feeds: Hashable
+    stays: bool
 
 
 def lookup_groups(
@@ -67,13 +90,24 @@ def lookup_groups(
     """
     keys = step_keys(view, flow, candidates, staying, served)
 
-    def key(candidate: Candidate) -> Hashable:
+    def key(candidate: Candidate) -> Tuple[Hashable, StepKey]:
         kind = kinds[candidate.name].group_key(candidate.lookup.tables[0].dtype)
         return kind, keys[candidate.name]
 
+    def key_if_fed_together(group: Sequence[Candidate]) -> Hashable:
+        kind, step = key(group[0])
+        return kind, step._replace(feeds=None)
+
+    groups = _grouped(candidates, key)
+    alike = collections.Counter(map(key_if_fed_together, groups))
     return [
-        LookupGroup(_joined([kinds[c.name] for c in group]), tuple(Member(c) for c in group))
-        for group in _grouped(candidates, key)
+        LookupGroup(
+            _joined([kinds[c.name] for c in group]),
+            tuple(Member(c) for c in group),
+            is_fed_apart=isinstance(keys[group[0].name].feeds, int)
+            and alike[key_if_fed_together(group)] > 1,
+        )
+        for group in groups
     ]
 
 
@@ -83,7 +117,7 @@ def step_keys(
     candidates: Sequence[Candidate],
     staying: AbstractSet[TensorRef],
     served: Sequence[AbstractSet[str]] = (),
-) -> Dict[str, Hashable]:
+) -> Dict[str, StepKey]:
     """For each lookup, by name, what it has in common with those that may be done together with it.
 
     Args: see `lookup_groups`.
@@ -95,9 +129,9 @@ def step_keys(
     else:
         feeds = _placeholders_upstream(view, flow, candidates)
 
-    def key(candidate: Candidate) -> Hashable:
+    def key(candidate: Candidate) -> StepKey:
         node = candidate.lookup.output.node
-        return (
+        return StepKey(
             semantics(candidate),
             depths[node],
             flow.masks.get(node, 0),

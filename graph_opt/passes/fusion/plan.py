@@ -69,6 +69,7 @@ class FusionPlan(NamedTuple):
       deferred: The tables whose update is deferred, by name of the variable.
       outcome: Why the rest is not fused.
       answers: Whether updates on servers answer with rows that they have changed.
+      is_fed_apart: Whether fewer ops could look up if all runs fed the same placeholders.
     """
 
     lookups: Tuple[LookupGroup, ...]
@@ -80,6 +81,7 @@ class FusionPlan(NamedTuple):
     deferred: Dict[str, DeferredVariable]
     outcome: Outcome
     answers: bool
+    is_fed_apart: bool
 
     def group_nodes(self, view: GraphView, scope: str) -> GroupNodes:
         """What collects the nodes of a rewrite by this plan."""
@@ -140,13 +142,8 @@ class FusionPlanner:
         )
         kinds = self._kinds(outcome)
         placed = [c for c in self._search.candidates if c.name in kinds]
-        groups = [
-            group
-            for group in lookup_groups(
-                self._view, self._flow, placed, kinds, self._staying, self._served
-            )
-            if self._is_large_enough(group, outcome)
-        ]
+        possible = lookup_groups(self._view, self._flow, placed, kinds, self._staying, self._served)
+        groups = [group for group in possible if self._is_large_enough(group, outcome)]
         fused = [member.candidate for group in groups for member in group.members]
         parts, joined_by = self._cut(groups)
         tables = self._trained_tables(fused, outcome)
@@ -167,6 +164,7 @@ class FusionPlanner:
             self._deferred(updates),
             outcome,
             self._answers,
+            any(group.is_fed_apart for group in possible),
         )
 
     def _gradients_alone(
