@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
 import signal
 import statistics
@@ -14,7 +16,7 @@ from typing import Iterator, List
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tools.bench.cluster.loopback import Cluster, start_cluster
+from tools.bench.cluster.loopback import Cluster, start_cluster, start_clusters
 from tools.bench.cluster.processes import ProcessEnded
 from tools.bench.training.sessions import ASYNC, STOCK, SessionOptions, open_training_session
 
@@ -46,6 +48,14 @@ def wait_until_gone(pids: List[int], seconds: float = 120.0) -> List[int]:
     return [pid for pid in pids if is_running(pid)]
 
 
+def commands_of_children() -> List[str]:
+    """Command lines of this process's children."""
+    listed = subprocess.run(
+        ["ps", "-o", "args=", "--ppid", str(os.getpid())], capture_output=True, text=True
+    )
+    return listed.stdout.splitlines()
+
+
 def embedding_model(cluster: Cluster) -> tf.Operation:
     """A training step with one lookup, its table where the cluster keeps variables."""
     with tf.device(cluster.device):
@@ -68,6 +78,33 @@ def test_a_delay_needs_a_server_to_be_between() -> None:
     with pytest.raises(ValueError, match="pass --ps as well"):
         with start_cluster(servers=0, delay_ms=1.0):
             pass
+
+
+@pytest.mark.slow
+def test_each_of_several_clusters_has_variables_of_its_own() -> None:
+    with start_clusters(2, servers=1) as started, contextlib.ExitStack() as stack:
+        clusters, reads = list(started), []
+        for number, cluster in enumerate(clusters):
+            with tf.Graph().as_default() as graph, tf.device(cluster.device):
+                value = tf.get_variable("value", initializer=float(number))
+            session = stack.enter_context(tf.Session(cluster.master, graph=graph))
+            session.run(value.initializer)
+            reads.append(functools.partial(session.run, value))
+        assert [read() for read in reads] == [0.0, 1.0]
+    assert all(child.has_ended() for cluster in clusters for child in cluster.servers)
+
+
+@pytest.mark.slow
+def test_a_cluster_that_nobody_has_taken_ends_with_the_others() -> None:
+    with start_clusters(2, servers=1) as started:
+        next(started)
+    assert not [name for name in commands_of_children() if "parameter_server" in name]
+
+
+def test_what_keeps_a_cluster_from_starting_is_told_when_it_is_taken() -> None:
+    with pytest.raises(ValueError, match="pass --ps as well"):
+        with start_clusters(2, servers=0, delay_ms=1.0) as clusters:
+            list(clusters)
 
 
 @pytest.fixture(scope="module")

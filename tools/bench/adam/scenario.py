@@ -9,8 +9,9 @@ import graph_opt
 from tools.bench.adam.figures import outcome_of
 from tools.bench.adam.scenarios import Scenario
 from tools.bench.adam.traffic import MemoryCopy, Traffic, rows_per_step
+from tools.bench.cluster.loopback import start_clusters
 from tools.bench.records import Outcome
-from tools.bench.training.contenders import Contender, Setting, open_alone
+from tools.bench.training.contenders import Contender, Setting, open_in
 from tools.bench.training.sessions import ADAM_MODES, STOCK
 from tools.bench.turns import TimedSchedule, run_in_timed_turns
 from tools.bench.workloads.workload import Learning
@@ -55,8 +56,11 @@ def _open_contenders(
     )
     with contextlib.ExitStack() as stack:
         contenders = []
-        for mode in modes:
-            contenders.append(stack.enter_context(open_alone(setting, mode)))
+        clusters = stack.enter_context(
+            start_clusters(len(modes), setting.servers, setting.delay_ms)
+        )
+        for mode, cluster in zip(modes, clusters):
+            contenders.append(stack.enter_context(open_in(setting, mode, cluster)))
             if mode != STOCK:
                 _require_fused_updates(contenders[-1], scenario.tables.number)
         yield contenders

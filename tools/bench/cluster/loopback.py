@@ -18,6 +18,7 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
+from concurrent import futures
 from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence
 
 import tensorflow.compat.v1 as tf
@@ -167,6 +168,42 @@ def start_cluster(
         return
     with contextlib.ExitStack() as stack:
         yield _started(stack, servers, delay_ms, workers, counts)
+
+
+@contextlib.contextmanager
+def start_clusters(
+    number: int, servers: int, delay_ms: float = 0.0, workers: int = 1
+) -> Iterator[Iterator[Cluster]]:
+    """Starts clusters side by side, each while the caller prepares what uses the one before.
+
+    A parameter server imports TensorFlow for seconds before it serves.
+
+    Args:
+      number: of clusters.
+      servers: parameter-server processes of each.
+      delay_ms: latency each way.
+      workers: of each; see `start_cluster`.
+
+    Yields:
+      The clusters, one after the other. Their processes end with the block, whatever ends it.
+
+    Raises:
+      processes.ProcessEnded: a process could not be started.
+    """
+    with contextlib.ExitStack() as stack, futures.ThreadPoolExecutor(1) as pool:
+
+        def start() -> Cluster:
+            return stack.enter_context(start_cluster(servers, delay_ms, workers))
+
+        def started() -> Iterator[Cluster]:
+            following = pool.submit(start)
+            for left in reversed(range(number)):
+                cluster = following.result()
+                if left:
+                    following = pool.submit(start)
+                yield cluster
+
+        yield started()
 
 
 def _started(

@@ -42,7 +42,7 @@ class Setting(NamedTuple):
     zipf: float = ZIPF_EXPONENT
     optimizer: str = Learning().optimizer
     rounds: int = 5
-    seconds: float = 1.0
+    seconds: float = 0.6
     steps: Optional[int] = None
     with_floor: bool = True
     quick: bool = False

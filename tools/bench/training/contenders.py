@@ -201,20 +201,30 @@ def open_trainer(
 
 
 @contextlib.contextmanager
-def open_alone(
-    setting: Setting, mode: str, workers: int = 1, counts: bool = False
-) -> Iterator[Contender]:
+def open_in(setting: Setting, mode: str, cluster: Cluster) -> Iterator[Contender]:
+    """Opens a training session with a graph of its own.
+
+    Args:
+      setting: what is measured.
+      mode: see `open_trainer`.
+      cluster: where the variables live.
+    """
+    training = training_graph(setting.workload, setting.learning, cluster)
+    with open_trainer(setting, mode, training, cluster) as trainer:
+        yield trainer
+
+
+@contextlib.contextmanager
+def open_alone(setting: Setting, mode: str, counts: bool = False) -> Iterator[Contender]:
     """Opens a training session with a graph and servers of its own.
 
     Args:
       setting: what is measured and where.
       mode: see `open_trainer`.
-      workers: this process, and others that the caller starts.
       counts: have a proxy that counts calls and bytes.
     """
-    with start_cluster(setting.servers, setting.delay_ms, workers, counts) as cluster:
-        training = training_graph(setting.workload, setting.learning, cluster)
-        with open_trainer(setting, mode, training, cluster) as trainer:
+    with start_cluster(setting.servers, setting.delay_ms, counts=counts) as cluster:
+        with open_in(setting, mode, cluster) as trainer:
             yield trainer
 
 

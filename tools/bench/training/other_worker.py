@@ -3,8 +3,9 @@
     python -m tools.bench.training.other_worker --place '{"view": {...}, "task": 1}' \
       --scenario '{"workload": "wide", ...}' --mode both
 
-It prints `ready` once its session is open, and again whenever it has trained as many steps as a
-line of its standard input said. It ends when its standard input is closed.
+It builds its graph, and opens its session when a line of its standard input comes. It prints
+`ready` once the session is open, and again whenever it has trained as many steps as a further line
+said. It ends when its standard input is closed.
 """
 
 from __future__ import annotations
@@ -27,21 +28,28 @@ _MODULE = "tools.bench.training.other_worker"
 
 
 def start_other_worker(place: Place, scenario: Scenario, mode: str, quick: bool) -> ChildProcess:
-    """Starts one whose chief has opened its session.
+    """Starts one, which builds its graph meanwhile.
 
     Returns:
-      The process, once it is ready.
-
-    Raises:
-      tools.bench.cluster.processes.ProcessEnded: it could not be started.
+      The process, for `open_its_session` once the chief has opened its own.
     """
     arguments = ["--place", json.dumps(place._asdict()), "--mode", mode]
     arguments += ["--scenario", json.dumps(scenario._asdict())]
     if quick:
         arguments.append("--quick")
-    child = ChildProcess("worker {} ({})".format(place.task, mode), _MODULE, arguments)
-    child.ready_line()
-    return child
+    return ChildProcess("worker {} ({})".format(place.task, mode), _MODULE, arguments)
+
+
+def open_its_session(other: ChildProcess) -> None:
+    """Lets a worker open its session, whose variables the chief has initialized.
+
+    A session that comes before looks for these only every 30 seconds.
+
+    Raises:
+      tools.bench.cluster.processes.ProcessEnded: the worker has ended.
+    """
+    other.tell("")
+    other.ready_line()
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
@@ -65,6 +73,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
 def _train(setting: Setting, mode: str, place: Place) -> None:
     cluster = Cluster(place.start_server().target, place=place)
     training = training_graph(setting.workload, setting.learning, cluster)
+    sys.stdin.readline()
     with open_trainer(setting, mode, training, cluster) as trainer:
         print("ready", flush=True)
         for line in sys.stdin:

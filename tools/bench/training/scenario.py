@@ -5,21 +5,22 @@ from __future__ import annotations
 import contextlib
 from typing import Dict, Iterator, List
 
+from tools.bench.cluster.loopback import start_clusters
 from tools.bench.records import Outcome
-from tools.bench.training.contenders import Contender, open_alone, open_halves
+from tools.bench.training.contenders import Contender, open_halves, open_in
 from tools.bench.training.contests import Contest, Scenario
 from tools.bench.training.exact_figures import conflicting_rows_share, exact_outcome
 from tools.bench.training.figures import outcome_of
-from tools.bench.training.other_worker import start_other_worker
+from tools.bench.training.other_worker import open_its_session, start_other_worker
 from tools.bench.training.sessions import EXACT
 from tools.bench.turns import Schedule, run_in_turns
 
-# A turn takes one to four seconds on two cores. What happens once in a training, such as compiling
-# the first sample of staleness (step 64) or what a stage tries, is left to the warm-up: it takes as
-# long as 20 steps, and so is nothing in a training and much of a turn.
+# A turn takes a half to three seconds on two cores. What happens once in a training, such as
+# compiling the first sample of staleness (step 64) or what a stage tries, is left to the warm-up:
+# it takes as long as 20 steps, and so is nothing in a training and much of a turn.
 SCHEDULES = {
-    "dlrm": Schedule(steps=80, warm_up=100, settle=10),
-    "wide": Schedule(steps=60, warm_up=100, settle=10),
+    "dlrm": Schedule(steps=60, warm_up=80, settle=10),
+    "wide": Schedule(steps=40, warm_up=80, settle=10),
 }
 QUICK_SCHEDULE = Schedule(rounds=2, steps=3, warm_up=2, settle=1)
 
@@ -44,14 +45,19 @@ def open_contestants(
     setting = scenario.setting(quick)
     opened: Dict[str, Contender] = {}
     with contextlib.ExitStack() as stack:
-        for mode in contest.modes:
-            chief = stack.enter_context(open_alone(setting, mode, scenario.workers))
+        clusters = stack.enter_context(
+            start_clusters(len(contest.modes), setting.servers, setting.delay_ms, scenario.workers)
+        )
+        for mode, cluster in zip(contest.modes, clusters):
             others = [
                 stack.enter_context(
                     contextlib.closing(start_other_worker(place, scenario, mode, quick))
                 )
-                for place in chief.cluster.others
+                for place in cluster.others
             ]
+            chief = stack.enter_context(open_in(setting, mode, cluster))
+            for other in others:
+                open_its_session(other)
             opened[mode] = chief._replace(others=others)
             if mode == contest.cut:
                 assert chief.training is not None
