@@ -88,15 +88,15 @@ demo-horovod: export TF_CPP_MIN_LOG_LEVEL ?= 2
 demo-horovod: $(VENV)/.built $(VENV)/.with-horovod ## Train the demo model on two ranks of Horovod, in several ways
 	@$(RUN) -m tools.demo.ranks
 
-test: $(VENV)/.$(if $(filter tests,$(TESTS)),tests-compiled,built) ## Run the quick tests
+test: $(VENV)/.$(if $(filter tests,$(TESTS)),tests-compiled,built) $(VENV)/.with-test ## Run the quick tests
 	@$(PYTEST) $(PARALLEL) -m "not slow" $(TESTS)
 
 test-release: export TF_CPP_MIN_LOG_LEVEL ?= 2
-test-release: $(VENV)/.built ## Train the demo briefly, and run what each release of TensorFlow is tested with
+test-release: $(VENV)/.built $(VENV)/.with-test ## Train the demo briefly, and run what each release of TensorFlow is tested with
 	@$(RUN) -m tools.demo --rounds 3 --adam-only build/releases/$(TF)/demo.json
 	@$(PYTEST) $(PARALLEL) -m "not slow or example" --junit-xml build/releases/$(TF)/tests.xml $(RELEASE_TESTS)
 
-test-horovod: $(VENV)/.built $(VENV)/.with-horovod ## Run the tests of ranks of Horovod, with any release of TensorFlow
+test-horovod: $(VENV)/.built $(VENV)/.with-test $(VENV)/.with-horovod ## Run the tests of ranks of Horovod, with any release of TensorFlow
 	@$(PYTEST) $(PARALLEL) -m horovod $(HOROVOD_TESTS)
 
 test-releases: build/venv/.built ## Do so with all releases, and write what came of it to docs/releases.md (hours)
@@ -117,7 +117,7 @@ browser: ## Install the browser that tests of pages use (Debian or Ubuntu, as ro
 cross: $(VENV)/.created ## Install what tests on an emulated aarch64 use (Debian or Ubuntu, as root)
 	@tools/setup/aarch64.sh $(VENV) $(TF) build/aarch64/$(TF)
 
-lint: $(VENV)/.with-lint ## Check style, types and formatting without changing anything
+lint: $(VENV)/.with-lint $(VENV)/.with-test ## Check style, types and formatting without changing anything
 	@$(RUN) -m ruff check .
 	@$(RUN) -m ruff format --check .
 	@$(RUN) -m mypy
@@ -128,7 +128,7 @@ format: $(VENV)/.with-lint ## Format the sources the way `make lint` expects
 	@$(RUN) -m ruff format .
 	@$(VENV)/bin/clang-format -i $(CLANG_FORMATTED)
 
-bench: $(VENV)/.built $(VENV)/.with-bench $(VENV)/.with-horovod peers ## Run all benchmarks and write the figures to build/bench/
+bench: $(VENV)/.built $(VENV)/.with-test $(VENV)/.with-bench $(VENV)/.with-horovod peers ## Run all benchmarks and write the figures to build/bench/
 	@$(RUN) -m tools.bench
 
 figures: $(VENV)/.built $(VENV)/.with-bench ## Update the figures in docs/ from build/bench/
@@ -139,6 +139,7 @@ peers: $(VENV)/.created ## Install the competitors of the group_lookup benchmark
 
 bench-group_lookup bench-dynamic: peers
 bench-collectives bench-scaling: $(VENV)/.with-horovod
+bench-deeprec: $(VENV)/.with-test
 bench-%: $(VENV)/.built $(VENV)/.with-bench ## Run one benchmark: adam, deeprec, train, ... (docs/benchmarks.md)
 	@$(RUN) -m tools.bench $*
 
@@ -150,7 +151,7 @@ soak: $(VENV)/.built ## Train on a cluster whose tasks are killed at random, and
 	@$(RUN) -m tools.soak --seconds $(SOAK_SECONDS) $(if $(SOAK_SEED),--seed $(SOAK_SEED))
 
 fuzz: export TF_CPP_MIN_LOG_LEVEL ?= 2
-fuzz: $(VENV)/.built ## Try random models of all kinds with fresh seeds, and print what fails
+fuzz: $(VENV)/.built $(VENV)/.with-test ## Try random models of all kinds with fresh seeds, and print what fails
 	@$(RUN) -m tools.fuzz --seconds $(FUZZ_SECONDS) $(if $(FUZZ_SEED),--seed $(FUZZ_SEED))
 
 docs: $(VENV)/.built $(VENV)/.with-docs ## Update the tables in docs/, and build the documentation as a site in build/docs/
@@ -199,7 +200,7 @@ $(VENV)/.created: FORCE
 $(VENV)/.installed: $(VENV)/.created pyproject.toml setup.py $(PINS)
 	@tools/setup/require_compiler.sh
 	@echo "==> $(VENV): installing $(TENSORFLOW) and the other dependencies (a few minutes the first time)"
-	@$(INSTALL) build $(DEVICE) demo test
+	@$(INSTALL) build $(DEVICE) demo
 	@$(PIP) install --no-deps --no-build-isolation -e .
 	@touch $@
 
@@ -209,7 +210,7 @@ $(VENV)/.built: $(VENV)/.installed $(NATIVE_SOURCES) graph_opt/cli/release.py
 	@tools/setup/quietly.sh $(VENV)/setup.log $(RUN) setup.py build_ext --inplace
 	@touch $@
 
-$(VENV)/.tests-compiled: $(VENV)/.built $(CLANG_FORMATTED) $(COMPILED_TESTS)
+$(VENV)/.tests-compiled: $(VENV)/.built $(VENV)/.with-test $(CLANG_FORMATTED) $(COMPILED_TESTS)
 	@echo "==> build/compiled_tests: compiling the C++ tests"
 	@tools/setup/quietly.sh $(VENV)/setup.log $(PYTEST) $(PARALLEL) --setup-only -m "not slow" $(COMPILED_TESTS)
 	@touch $@

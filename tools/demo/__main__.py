@@ -20,7 +20,7 @@ import tensorflow.compat.v1 as tf
 import tqdm
 
 from tools.bench.argument_types import count, milliseconds, positive
-from tools.bench.cluster.loopback import Cluster, start_cluster
+from tools.bench.cluster.loopback import Cluster, start_clusters
 from tools.bench.training import flags as shared_flags
 from tools.bench.training.command import exit_code_of
 from tools.bench.training.contenders import Contender, Setting, Turns, open_halves, open_trainer
@@ -41,7 +41,7 @@ from tools.demo.adam import AdamPart, adam_figures, adam_report, train_with_adam
 from tools.demo.report import Part, report
 from tools.demo.timeline import Lane, Panel, draw, optimized_lanes, stock_lanes
 
-STEPS = 90
+STEPS = 60
 BUCKETS = 20000  # of each table: eight sessions' checkpoints should not fill a small disk
 TRACED_STEPS = 5
 ADAM_BUCKETS = 200000  # of each table
@@ -132,9 +132,10 @@ def _part(title: str, setting: Setting, schedule: Schedule) -> Part:
     with contextlib.ExitStack() as stack:
         clusters: Dict[str, Cluster] = {}
         graphs: Dict[str, TrainingGraph] = {}
-        for mode in _told(MODES, "graphs"):
-            clusters[mode] = stack.enter_context(start_cluster(setting.servers, setting.delay_ms))
-            graphs[mode] = training_graph(setting.workload, setting.learning, clusters[mode])
+        started = start_clusters(len(MODES), setting.servers, setting.delay_ms)
+        for mode, cluster in zip(_told(MODES, "graphs"), stack.enter_context(started)):
+            clusters[mode] = cluster
+            graphs[mode] = training_graph(setting.workload, setting.learning, cluster)
         folders = {mode: stack.enter_context(tempfile.TemporaryDirectory()) for mode in MODES}
         turns, panels = _train(title, setting, schedule, clusters, graphs, folders)
         with open_halves(setting, graphs[ASYNC], clusters[ASYNC]) as halves:
