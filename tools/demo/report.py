@@ -71,12 +71,13 @@ def _rate(part: Part, mode: str) -> str:
     runs = sorted(1.0 / turn.seconds_per_step for turn in part.turns[mode])
     ratio = part.figures.ratios_to_stock.get(mode, 1.0)
     rate = 1.0 / part.figures.seconds[mode]
-    return f"{_per_second(rate)} ({_per_second(runs[0])} to {_per_second(runs[-1])}) {ratio:.2f}x"
+    times = _short(ratio, 2)
+    return f"{_short(rate)} ({_short(runs[0])} to {_short(runs[-1])}) {times}x"
 
 
-def _per_second(rate: float) -> str:
-    """Three digits, or whole numbers: fractions of larger ones would not fit the column."""
-    return f"{rate:.0f}" if rate >= 100 else f"{rate:.1f}"
+def _short(value: float, digits: int = 1) -> str:
+    """With so many digits of its fraction; those of large numbers would not fit the column."""
+    return f"{value:.0f}" if value >= 100 else f"{value:.{digits}f}"
 
 
 def _milliseconds(seconds: Optional[float]) -> str:
