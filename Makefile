@@ -93,7 +93,7 @@ test: $(VENV)/.$(if $(filter tests,$(TESTS)),tests-compiled,built) $(VENV)/.with
 
 test-release: export TF_CPP_MIN_LOG_LEVEL ?= 2
 test-release: $(VENV)/.built $(VENV)/.with-test ## Train the demo briefly, and run what each release of TensorFlow is tested with
-	@$(RUN) -m tools.demo --rounds 3 --adam-only build/releases/$(TF)/demo.json
+	@$(RUN) -m tools.demo --rounds 9 --adam-only build/releases/$(TF)/demo.json
 	@$(PYTEST) $(PARALLEL) -m "not slow or example" --junit-xml build/releases/$(TF)/tests.xml $(RELEASE_TESTS)
 
 test-horovod: $(VENV)/.built $(VENV)/.with-test $(VENV)/.with-horovod ## Run the tests of ranks of Horovod, with any release of TensorFlow
