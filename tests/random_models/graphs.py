@@ -283,7 +283,7 @@ def _looped(dense: Any) -> Any:
 def _called(dense: Any) -> Any:
     """The same for all rows, in a function."""
     # Without Grappler, which these sessions lack, functions cannot read variables of other tasks.
-    with tf.colocate_with(dense):
+    with tf.device(dense.device):
         by = tf.get_variable("called", initializer=0.5, use_resource=True)
     return tf.function(lambda rows: tf.sin(rows * by))(dense)
 
