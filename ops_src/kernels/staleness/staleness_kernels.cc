@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <map>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,6 +30,44 @@ NamedRows RowsOfTensor(const Tensor& ids, int shard) {
   return rows;
 }
 
+// The rows of a kernel's tables, looked up by name in its first step alone: with hundreds of
+// tables, that takes longer than everything else the kernels do.
+class FoundTables {
+ public:
+  // Those of the different tables among `tables`, which are the same in each call.
+  Status Of(OpKernelContext* ctx, const std::vector<std::string>& tables,
+            const std::vector<UpdatedRows::Pointer>** found) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (numbers_.empty()) TF_RETURN_IF_ERROR(Find(ctx, tables));
+    *found = &rows_;
+    return Status();
+  }
+
+  // Which of these a table is, after `Of`.
+  size_t table(size_t index) const { return numbers_[index]; }
+
+ private:
+  Status Find(OpKernelContext* ctx, const std::vector<std::string>& tables) {
+    std::map<std::string, size_t> known;
+    std::vector<UpdatedRows::Pointer> rows;
+    std::vector<size_t> numbers;
+    for (const std::string& table : tables) {
+      const auto place = known.emplace(table, rows.size());
+      numbers.push_back(place.first->second);
+      if (!place.second) continue;
+      rows.emplace_back();
+      TF_RETURN_IF_ERROR(UpdatedRows::Find(ctx, table, &rows.back()));
+    }
+    rows_ = std::move(rows);
+    numbers_ = std::move(numbers);
+    return Status();
+  }
+
+  std::mutex mutex_;
+  std::vector<UpdatedRows::Pointer> rows_;
+  std::vector<size_t> numbers_;
+};
+
 class LogUpdatedRowsKernel : public OpKernel {
  public:
   explicit LogUpdatedRowsKernel(OpKernelConstruction* ctx) : OpKernel(ctx) {
@@ -45,15 +84,15 @@ class LogUpdatedRowsKernel : public OpKernel {
   bool IsExpensive() override { return false; }
 
   void Compute(OpKernelContext* ctx) override {
-    std::map<std::string, UpdatedRows::Update> updates;
+    const std::vector<UpdatedRows::Pointer>* rows = nullptr;
+    OP_REQUIRES_OK(ctx, found_.Of(ctx, tables_, &rows));
+    std::vector<UpdatedRows::Update> updates(rows->size());
     for (int i = 0; i < ctx->num_inputs(); ++i) {
-      updates[tables_[i]].push_back(UpdatedRows::Ids{ctx->input(i), shards_[i]});
+      updates[found_.table(i)].push_back(UpdatedRows::Ids{ctx->input(i), shards_[i]});
       ctx->set_output(i, ctx->input(i));
     }
-    for (auto& update : updates) {
-      UpdatedRows::Pointer rows;
-      OP_REQUIRES_OK(ctx, UpdatedRows::Find(ctx, update.first, &rows));
-      rows->Append(std::move(update.second), kept_);
+    for (size_t t = 0; t < updates.size(); ++t) {
+      (*rows)[t]->Append(std::move(updates[t]), kept_);
     }
   }
 
@@ -61,6 +100,7 @@ class LogUpdatedRowsKernel : public OpKernel {
   std::vector<std::string> tables_;
   std::vector<int32> shards_;
   int64 kept_ = 0;
+  FoundTables found_;
 };
 
 class UpdatedRowsPositionKernel : public OpKernel {
@@ -75,16 +115,15 @@ class UpdatedRowsPositionKernel : public OpKernel {
     Tensor* output = nullptr;
     const int64 count = static_cast<int64>(tables_.size());
     OP_REQUIRES_OK(ctx, ctx->allocate_output(0, TensorShape({count}), &output));
+    const std::vector<UpdatedRows::Pointer>* rows = nullptr;
+    OP_REQUIRES_OK(ctx, found_.Of(ctx, tables_, &rows));
     auto positions = output->flat<int64>();
-    for (int64 t = 0; t < count; ++t) {
-      UpdatedRows::Pointer rows;
-      OP_REQUIRES_OK(ctx, UpdatedRows::Find(ctx, tables_[t], &rows));
-      positions(t) = rows->Position();
-    }
+    for (int64 t = 0; t < count; ++t) positions(t) = (*rows)[found_.table(t)]->Position();
   }
 
  private:
   std::vector<std::string> tables_;
+  FoundTables found_;
 };
 
 class MeasureStalenessKernel : public OpKernel {

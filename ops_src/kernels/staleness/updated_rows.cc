@@ -24,10 +24,14 @@ int64_t UpdatedRows::Position() const {
 }
 
 void UpdatedRows::Append(Update update, int64_t kept) {
+  std::vector<Update> forgotten;  // Freed once the lock is.
   std::lock_guard<std::mutex> lock(mutex_);
   ++position_;
   last_.push_back(std::move(update));
-  while (static_cast<int64_t>(last_.size()) > kept) last_.pop_front();
+  while (static_cast<int64_t>(last_.size()) > kept) {
+    forgotten.push_back(std::move(last_.front()));
+    last_.pop_front();
+  }
 }
 
 std::vector<UpdatedRows::Update> UpdatedRows::Since(int64_t position) const {
