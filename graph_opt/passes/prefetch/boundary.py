@@ -7,8 +7,9 @@
 
 Three principles keep the boundary small, in this order. A tensor that main reads only for its shape
 never crosses: the shape op moves and a few integers cross. A tensor that an op expanded (Tile) does
-not cross: its small input does. A tensor that is another view of one that crosses (Reshape, Cast,
-StridedSlice) is computed from that one.
+not cross if it would be copied to get to the buffer, from another task or a GPU: its small input
+does. A tensor that is another view of one that crosses (Reshape, Cast, StridedSlice) is computed
+from that one.
 
 The source's outputs cross whether main reads them or not: scripts fetch row numbers or keys with
 the step, and since elements hold references, it costs nothing. What the session's first run or its
@@ -25,6 +26,7 @@ from graph_opt.compat.op_definitions import is_stateful, is_value
 from graph_opt.graph.view import GraphView, TensorRef, Use
 from graph_opt.passes.io_stages import is_buffer
 from graph_opt.passes.prefetch.region import PrefetchRegion
+from graph_opt.passes.tasks import on_cpu, runs_on_cpu
 from graph_opt.passes.unused_gradients import UnusedGradients
 from graph_opt.rules.lookup import MARKED
 
@@ -184,13 +186,21 @@ class BoundaryFinder:
             and not is_stateful(self._view.op(name))
         )
 
+    def _is_beside_buffer(self, name: str) -> bool:
+        """Whether the buffer, which is at the source, holds tensors of a node without a copy.
+
+        Main would then spend time on computing again what prefetch has, and save only memory.
+        """
+        device, source = self._view.device(name), self._view.device(self._region.source)
+        return runs_on_cpu(device) and (on_cpu(device) or on_cpu(source)) == on_cpu(source)
+
     def _shrink_expanded(self, needed: Dict[TensorRef, None]) -> Dict[TensorRef, None]:
         outputs = {lookup.output for lookup in self._region.lookups}
         pending = [t for t in needed if self._view.op(t.node) in _EXPANDERS and t not in outputs]
         kept = dict(needed)
         while pending:
             tensor = pending.pop()
-            if not self._may_recompute(tensor.node):
+            if not self._may_recompute(tensor.node) or self._is_beside_buffer(tensor.node):
                 continue
             kept.pop(tensor, None)
             self._recomputed.add(tensor.node)

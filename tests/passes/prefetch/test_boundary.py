@@ -22,20 +22,38 @@ def _crossing_ops(result: OptimizedGraph) -> Set[str]:
 def test_classic_safe_lookup_ships_ids_inverse_segments_and_empty_rows() -> None:
     models.safe_model(resource=True)
     result = models.optimized()
-    # Unique: ids and inverse; StridedSlice: segment ids; Reshape: empty rows and the output.
-    assert _crossing_ops(result) == {"IteratorGetNext", "Unique", "StridedSlice", "Reshape"}
+    # Unique: ids and inverse; StridedSlice: segment ids; Tile: empty rows; Reshape: the output.
+    assert _crossing_ops(result) == {
+        "IteratorGetNext", "Unique", "StridedSlice", "Tile", "Reshape",
+    }  # fmt: skip
 
 
 def test_fast_safe_lookup_ships_raw_ids() -> None:
     models.safe_model(resource=False)
     result = models.optimized()
     assert _crossing_ops(result) == {
-        "IteratorGetNext", "SparseFillEmptyRows", "StridedSlice", "Reshape",
+        "IteratorGetNext", "SparseFillEmptyRows", "StridedSlice", "Tile", "Reshape",
     }  # fmt: skip
 
 
-def test_the_mask_of_empty_rows_crosses_before_it_is_tiled() -> None:
-    models.safe_model(resource=True)
+@pytest.mark.parametrize("device, columns", [("/cpu:0", models.WIDTH), ("/gpu:0", 1)])
+def test_the_mask_of_empty_rows_crosses_before_it_is_tiled_if_that_saves_a_copy(
+    device: str, columns: int
+) -> None:
+    with tf.device(device):
+        models.safe_model(resource=True)
+    (stage,) = models.optimized().stages
+    masks = [tensor for tensor in stage.boundary if tensor.dtype == "bool"]
+    assert [mask.shape for mask in masks] == [(None, columns)]
+
+
+def test_the_mask_of_another_task_crosses_before_it_is_tiled() -> None:
+    with tf.device("/job:worker/task:0"):
+        inputs = models.features()
+    with tf.device("/job:ps/task:0"):
+        ids = tf.sparse.from_dense(inputs["ids"])
+        pooled = tf.nn.safe_embedding_lookup_sparse(models.table(resource=True), ids)
+    models.train([pooled], inputs)
     (stage,) = models.optimized().stages
     masks = [tensor for tensor in stage.boundary if tensor.dtype == "bool"]
     assert [mask.shape for mask in masks] == [(None, 1)]
