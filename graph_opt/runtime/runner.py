@@ -29,7 +29,6 @@ from graph_opt.compat import tf
 from graph_opt.compat.callables import is_closed, is_direct_session, raw_session
 from graph_opt.ops.masters import correct_masters
 from graph_opt.ops.stage_thread import BufferWatch, watching
-from graph_opt.ops.tensor_buffer import decode_metrics
 from graph_opt.reporting.warnings_given import warn_once
 from graph_opt.runtime import claims, metrics
 from graph_opt.runtime.aside import Aside
@@ -218,10 +217,7 @@ class StageRunner:
 
     def buffers(self) -> Dict[str, Dict[str, int]]:
         """The metrics of each stage's buffer, by stage, as `decode_metrics` names them."""
-        return {
-            name: decode_metrics(self._control.metrics(pool.stage))
-            for name, pool in self._pools.items()
-        }
+        return {name: self._control.metrics(pool.stage) for name, pool in self._pools.items()}
 
     def exhausted(self) -> List[str]:
         """Stages that have ended, and from which all batches were taken: takes from them fail."""

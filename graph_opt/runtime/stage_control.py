@@ -11,7 +11,7 @@ import numpy as np
 from graph_opt.compat import callables, tf
 from graph_opt.compat.compiled_steps import CompiledStep
 from graph_opt.ops.stage_spec import MAINS_THREADS
-from graph_opt.ops.tensor_buffer import METRIC_NAMES, NO_PLACE
+from graph_opt.ops.tensor_buffer import METRIC_NAMES, NO_PLACE, decode_metrics
 from graph_opt.reporting.warnings_given import warn_once
 from graph_opt.runtime import python_spec, thread_priority
 from graph_opt.runtime.feeds import FeedReader
@@ -92,9 +92,9 @@ class BufferControl:
         """Gives the buffer of a tuned stage another capacity while it is in use."""
         self._compiled([stage.resize], [stage.capacity])(np.int64(capacity))
 
-    def metrics(self, stage: Stage) -> Any:
-        """The numbers of a stage's buffer, for `decode_metrics`."""
-        return self._compiled([], fetches=[stage.metrics])()[0]
+    def metrics(self, stage: Stage) -> Dict[str, int]:
+        """The numbers of a stage's buffer, as `decode_metrics` names them."""
+        return decode_metrics(self._compiled([], fetches=[stage.metrics])()[0])
 
     def close(self, stage: Stage) -> None:
         """Ends the input: takes drain the buffer, then fail with OutOfRangeError."""

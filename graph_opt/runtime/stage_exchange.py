@@ -17,7 +17,8 @@ import numpy as np
 from graph_opt.compat import callables, tf
 from graph_opt.ops.exchange import is_agreed
 from graph_opt.ops.stage_spec import StageSpec
-from graph_opt.runtime.outcome import CLOSED, Status
+from graph_opt.runtime.outcome import CLOSED, Status, outcome_of, status_of
+from graph_opt.runtime.python_spec import PythonSpec
 from graph_opt.runtime.stage_control import status_values
 from graph_opt.runtime.stages import ExchangeTurns, Stage
 
@@ -63,6 +64,30 @@ class StageExchange:
         except tf.errors.OpError:
             return None
         return self._sent(failed)
+
+    def agreed_on(
+        self, error: BaseException, place: int, python_side: PythonSpec, is_stopping: bool
+    ) -> Optional[BaseException]:
+        """What all ranks have in place of a batch that this one does not have; None at the end.
+
+        Args:
+          error: Of the step that has failed.
+          place: Its place.
+          python_side: What the stage's graph cannot hold.
+          is_stopping: Whether the stage is being stopped.
+        """
+        spec = self._stage.spec
+        outcome = outcome_of(error, spec, python_side)
+        status = status_of(error)
+        if is_stopping:
+            self.hear(status, outcome == CLOSED)
+            return error
+        agreed = self.agree(sent_status(status, outcome, spec), place)
+        if agreed is None:
+            return None
+        result = as_error(agreed)
+        self.settle(place, agreed, outcome_of(result, spec, python_side) == CLOSED)
+        return result
 
     def hear(self, failed: Status, ends_input: bool) -> None:
         """Notes the error of a step that has failed while the stage is being stopped.

@@ -17,7 +17,6 @@ import weakref
 from typing import Any, Dict, List, MutableMapping, Optional, Sequence
 
 from graph_opt.compat import tf
-from graph_opt.ops.tensor_buffer import decode_metrics
 from graph_opt.reporting.tuned_stages import note_tuned, say_tuned
 from graph_opt.runtime.stage_control import BufferControl
 from graph_opt.runtime.tuning import LEAST_BATCHES, SHORTEST_WINDOW, Setting, Tuning, Window
@@ -133,7 +132,7 @@ class _TunedStage:
 
     def observe(self) -> bool:
         """Measures; returns whether the window was long enough to be judged."""
-        now = decode_metrics(self._control.metrics(self._pool.stage))
+        now = self._control.metrics(self._pool.stage)
         seconds = time.perf_counter() - self._since
         if not self._before or self._is_paused(now):
             self._begin(now)

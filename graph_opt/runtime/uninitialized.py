@@ -12,7 +12,6 @@ import time
 from typing import Callable, Dict, Optional, Tuple
 
 from graph_opt.compat import tf
-from graph_opt.ops.tensor_buffer import decode_metrics
 from graph_opt.runtime.stage_control import BufferControl
 from graph_opt.runtime.stages import Stage
 
@@ -99,7 +98,7 @@ class Uninitialized:
 
     def _takes_and_records(self) -> Tuple[int, int]:
         try:
-            metrics = decode_metrics(self._control.metrics(self._stage))
+            metrics = self._control.metrics(self._stage)
         except (tf.errors.OpError, RuntimeError):  # The session is ending, as the next step finds.
             return 1, 0
         return metrics["pending_takes"], metrics["size"]

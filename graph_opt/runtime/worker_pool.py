@@ -24,7 +24,7 @@ from graph_opt.runtime.lock_step import lock_step_of
 from graph_opt.runtime.outcome import CLOSED, FAILED, IGNORED, Status, outcome_of, status_of
 from graph_opt.runtime.payoff import MeasuredStep
 from graph_opt.runtime.stage_control import BufferControl, LastPlace, StageSteps, Step
-from graph_opt.runtime.stage_exchange import StageExchange, as_error, sent_status
+from graph_opt.runtime.stage_exchange import StageExchange
 from graph_opt.runtime.stage_waits import StageThreadsState
 from graph_opt.runtime.stage_worker import StageWorker, Yielding
 from graph_opt.runtime.stages import Put, Stage
@@ -274,21 +274,9 @@ class WorkerPool:
         return outcome
 
     def _agreed_on(self, error: BaseException, place: int) -> Optional[BaseException]:
-        """What all ranks have in place of a batch that this one does not have; None at the end."""
-        exchange, spec = self._exchange, self.stage.spec
-        if exchange is None or callables.is_closed(self._session):
+        if self._exchange is None or callables.is_closed(self._session):
             return error
-        outcome = outcome_of(error, spec, self._python_side)
-        status = status_of(error)
-        if self.stopping:
-            exchange.hear(status, outcome == CLOSED)
-            return error
-        agreed = exchange.agree(sent_status(status, outcome, spec), place)
-        if agreed is None:
-            return None
-        result = as_error(agreed)
-        exchange.settle(place, agreed, outcome_of(result, spec, self._python_side) == CLOSED)
-        return result
+        return self._exchange.agreed_on(error, place, self._python_side, self.stopping)
 
     def _goes_on_after(self, error: BaseException, outcome: str, place: int) -> bool:
         if self.stopping or callables.is_closed(self._session):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from types import SimpleNamespace
-from typing import Any, ClassVar, List, Sequence
+from typing import Any, ClassVar, Dict, List, Sequence
 
 import pytest
 
@@ -75,8 +75,8 @@ class SimulatedBuffer:
         self.now += seconds
         self.taken += seconds * rate
 
-    def metrics(self, stage: Any) -> List[int]:
-        return [int(self.taken) if name == "take_count" else 0 for name in METRIC_NAMES]
+    def metrics(self, stage: Any) -> Dict[str, int]:
+        return dict(dict.fromkeys(METRIC_NAMES, 0), take_count=int(self.taken))
 
     def resize(self, stage: Any, capacity: int) -> None:
         pass
