@@ -54,6 +54,15 @@ def batches(seed: int = 0) -> Dict[str, np.ndarray]:
     return {"bags": np.where(padding, -1, bags).astype(np.int64), "one": one.astype(np.int64)}
 
 
+def with_one_bag_that_changes(data: Dict[str, np.ndarray]) -> Dict[str, np.ndarray]:
+    """The same with bags of rows that no step before has soon, but for the first of each step."""
+    first = 4 + 5 * (np.arange(STEPS) % (CAPACITY + 1))
+    own = first[:, np.newaxis, np.newaxis] + data["bags"] % 5
+    bags = np.where(data["bags"] < 0, -1, own)
+    bags[:, 0, 0] = 1
+    return {**data, "bags": bags}
+
+
 def limited(**updates: int) -> Any:
     """A config with limits of tables."""
     options = config(1, CAPACITY, exact=False)
@@ -150,10 +159,10 @@ def told(metrics: Any) -> Dict[str, Dict[str, int]]:
 
 
 def test_tables_in_the_process() -> None:
-    data = batches()
+    data = with_one_bag_that_changes(batches())
     trained = train(data, limited(wide=0, parts=1))
     expected = {"parts": counted(data["one"], limit=1), "wide": counted(data["bags"])}
-    assert 0 < expected["parts"]["ids_changed"] < expected["wide"]["ids_changed"]
+    assert all(0 < of_table["ids_changed"] < of_table["ids"] for of_table in expected.values())
     assert told(trained.metrics) == expected
     share = trained.metrics["wide"]["share_changed"]
     assert share == expected["wide"]["ids_changed"] / expected["wide"]["ids"]
@@ -166,10 +175,11 @@ def test_tables_in_the_process() -> None:
     assert first == dict(expected["parts"], table="parts")
 
 
-def test_a_table_that_is_left_to_main() -> None:
+@pytest.mark.parametrize("options", [config(1, CAPACITY), limited(wide=0)])
+def test_a_table_that_is_left_to_main(options: Any) -> None:
     data = batches()
     data["bags"][:, :, 0] = 1  # every bag changes with every update
-    metrics = told(train(data, config(1, CAPACITY)).metrics)
+    metrics = told(train(data, options).metrics)
     # Steps 2 and 3 tell that too many bags change; step 3 begins with a full buffer.
     ahead = 3 + CAPACITY
     assert metrics["wide"]["steps"] == STEPS

@@ -45,10 +45,14 @@ Status AheadTables::Read(OpKernelConstruction* ctx) {
   return Status();
 }
 
-Status AheadTables::Choose(OpKernelContext* ctx, int num_tables, std::vector<bool>* ahead) const {
+Status AheadTables::Choose(OpKernelContext* ctx, const std::vector<bool>& may_be_left,
+                           std::vector<bool>* ahead) const {
   ChoicePointer found;
   TF_RETURN_IF_ERROR(FindOrMake(ctx, name_, &found));
-  *ahead = found->choice()->Choose(num_tables);
+  *ahead = found->choice()->Choose(static_cast<int>(may_be_left.size()));
+  for (size_t t = 0; t < may_be_left.size(); ++t) {
+    if (!may_be_left[t]) (*ahead)[t] = true;
+  }
   return CreateInStep(ctx, name_, new ChosenTables(*ahead));
 }
 

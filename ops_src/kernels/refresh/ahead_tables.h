@@ -18,8 +18,9 @@ class AheadTables {
 
   bool empty() const { return name_.empty(); }
 
-  // Chooses the tables for the step that this op is part of, and notes them there.
-  tensorflow::Status Choose(tensorflow::OpKernelContext* ctx, int num_tables,
+  // Chooses, among the tables that may be left to a step, those for the step that this op is part
+  // of, and notes them there.
+  tensorflow::Status Choose(tensorflow::OpKernelContext* ctx, const std::vector<bool>& may_be_left,
                             std::vector<bool>* ahead) const;
 
   // What was chosen in this step; empty: all tables.

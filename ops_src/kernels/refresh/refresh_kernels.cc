@@ -41,12 +41,11 @@ class RowLogPositionKernel : public OpKernel {
     OP_REQUIRES_OK(ctx, ahead_.Read(ctx));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("table_shards", &table_shards_));
     const int shards = std::accumulate(table_shards_.begin(), table_shards_.end(), 0);
-    const bool all_logged = logs_.all();  // a table without a log is not looked up again
     OP_REQUIRES(
-        ctx, ahead_.empty() || (all_logged && shards == logs_.size()),
+        ctx, ahead_.empty() || shards == logs_.size(),
         errors::InvalidArgument(name(), ": table_shards has ", shards, " shards and row_logs ",
-                                logs_.size(), all_logged ? "" : ", some of them empty",
-                                "; ahead_choice needs a log for each shard"));
+                                logs_.size(), "; ahead_choice needs as many"));
+    if (!ahead_.empty()) FindLogged();
   }
 
   void Compute(OpKernelContext* ctx) override {
@@ -64,13 +63,22 @@ class RowLogPositionKernel : public OpKernel {
   }
 
  private:
+  void FindLogged() {
+    int shard = 0;
+    for (const int count : table_shards_) {
+      bool is_logged = true;
+      for (const int end = shard + count; shard < end; ++shard) is_logged &= logs_.has(shard);
+      are_logged_.push_back(is_logged);
+    }
+  }
+
   // Whether each shard is of a table that is looked up ahead. Without a position a step looks up
   // all the rows.
   Status ChooseShards(OpKernelContext* ctx, std::vector<bool>* shards) const {
     shards->assign(logs_.size(), true);
     if (ahead_.empty()) return Status();
     std::vector<bool> tables;
-    TF_RETURN_IF_ERROR(ahead_.Choose(ctx, static_cast<int>(table_shards_.size()), &tables));
+    TF_RETURN_IF_ERROR(ahead_.Choose(ctx, are_logged_, &tables));
     auto shard = shards->begin();
     for (size_t t = 0; t < tables.size(); ++t) {
       shard = std::fill_n(shard, table_shards_[t], tables[t]);
@@ -81,6 +89,7 @@ class RowLogPositionKernel : public OpKernel {
   RowLogs logs_;
   AheadTables ahead_;
   std::vector<int> table_shards_;
+  std::vector<bool> are_logged_;  // tables; others are always ahead, as no step looks them up again
 };
 
 class GroupRefreshKernel : public OpKernel {

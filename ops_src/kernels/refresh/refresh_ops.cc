@@ -120,7 +120,10 @@ are found in the log later.
 batch: What the lookup of the rows that are read next takes, so that this runs for each batch as it
   does; not looked at.
 position: [variables]. -1 for variables of a server, which others may write, and those without a log.
-row_logs: For each variable, the container and name of its log; may be empty.)doc");
+row_logs: For each variable, the container and name of its log; may be empty.
+table_shards: How many of the variables each table has.
+ahead_choice: The name of what has learnt of which tables bags are pooled again; empty: all have a
+  position. A table without a log is always looked up ahead.)doc");
 
 REGISTER_OP("RowLogAll")
     .Attr("row_logs: list(string) >= 1")

@@ -18,11 +18,6 @@ Status RowLogs::Read(OpKernelConstruction* ctx) {
   return Status();
 }
 
-bool RowLogs::all() const {
-  return std::none_of(places_.begin(), places_.end(),
-                      [](const StatePlace& place) { return place.name.empty(); });
-}
-
 Status RowLogs::Find(OpKernelContext* ctx, int i, Pointer* log) const {
   const StatePlace& place = places_[i];
   if (place.name.empty()) return Status();

@@ -33,7 +33,6 @@ class RowLogs {
   bool empty() const { return places_.empty(); }
   int size() const { return static_cast<int>(places_.size()); }
   bool has(int i) const { return !places_[i].name.empty(); }
-  bool all() const;  // whether no entry is empty
 
   // The log, which is made if there is none; null if the entry is empty.
   tensorflow::Status Find(tensorflow::OpKernelContext* ctx, int i, Pointer* log) const;

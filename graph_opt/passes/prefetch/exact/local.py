@@ -88,8 +88,6 @@ def _refresh(
     bounded = asked.bounded
     logs = [log_entry(view, each) if each in bounded else "" for each in names]
     outputs = [TensorRef(name, i) for i in range(len(view.dtypes(name) or ()))]
-    # Rows that may miss some updates are sampled as they were looked up.
-    choice = name if asked.options.exact and bounded.keys() >= set(names) else ""
     writer = NodeWriter(view, "{}/{}".format(asked.scope, name), device)
     where = {"_class": node.attr["_class"]} if "_class" in node.attr else {}
     position = writer.call(
@@ -98,7 +96,7 @@ def _refresh(
         batch=list(view.inputs(name)[len(shards) :]),
         row_logs=logs,
         table_shards=node.attr["table_shards"],
-        ahead_choice=choice,
+        ahead_choice=name,
         **where,
     )
     op = node.op.replace("Lookup", "Refresh")
@@ -111,10 +109,10 @@ def _refresh(
         may_miss=[bounded.get(each, 0) for each in names],
         **inputs,
         **add_refresh_counts(writer, node, names, bounded, **where),
-        **{**attributes_of(op, node), "ahead_choice": choice},
+        **{**attributes_of(op, node), "ahead_choice": name},
         **where,
     )
-    edits.set(name, "ahead_choice", choice)
+    edits.set(name, "ahead_choice", name)
     edits.wait(name, position.name)
     edits.replace_waits(name, refresh.name)
     for output, fresh in zip(outputs, refresh.outputs("pooled")):

@@ -123,7 +123,7 @@ def test_only_tables_with_a_limit_are_refreshed_and_only_so_far() -> None:
     passed = exact(bags("near"), bags("far"), options=limited(near=2))
     found = {line for line in drawn(passed) if "Refresh(" in line or line.startswith("+ update_0")}
     assert {line.partition(" row_logs")[2] for line in found} == {
-        "=['near', ''] may_miss=[2, 0] ahead_choice=''",
+        "=['near', ''] may_miss=[2, 0] ahead_choice='pooled'",
         "=['near', ''] row_log_length=10",
     }
     assert dict(told(passed).bounded) == {"near": 2}
