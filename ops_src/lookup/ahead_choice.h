@@ -10,9 +10,11 @@ namespace graph_opt {
 // Chooses of which tables bags are pooled ahead of the step that needs them. Where updates write a
 // row of many of them before that step, to pool them ahead is in vain: the step pools them again,
 // and is faster if it pools all in one go. Every now and then a table is pooled ahead all the same,
-// which tells whether it has become worth it.
+// which tells whether it has become worth it: ever more rarely, until something changes.
 class AheadChoice {
  public:
+  AheadChoice();
+
   // For each of so many tables, whether the bags of the next batch are pooled ahead. Any thread may
   // call it.
   std::vector<bool> Choose(int num_tables);
@@ -28,9 +30,11 @@ class AheadChoice {
   };
 
   void Reserve(int num_tables);
+  void TryOftenAgain();
 
   std::mutex mutex_;
-  int64_t batches_ = 0;             // guarded by mutex_
+  int64_t until_trial_ = 0;         // batches; guarded by mutex_
+  int64_t between_trials_;          // guarded by mutex_
   std::vector<TableState> tables_;  // guarded by mutex_
 };
 

@@ -237,6 +237,18 @@ void TablesAreLeftOutWhereItIsInVain() {
   CHECK(left_out == 0);
 }
 
+void TablesThatStayOutAreTriedEverMoreRarely() {
+  AheadChoice choice;
+  std::vector<int64_t> tried;
+  for (int batch = 0; batch < 4096; ++batch) {
+    if (!choice.Choose(1)[0]) continue;
+    choice.Learn(0, 100, 60);
+    tried.push_back(batch);
+  }
+  CHECK(tried.size() < 10);
+  CHECK(tried.back() - tried[tried.size() - 2] == 1024);
+}
+
 // A log has readers as long as it could answer the last of them.
 void RowsNobodyAsksForNeedNotBeTold() {
   RowLog log;
@@ -292,6 +304,7 @@ int main() {
   RowsThatMissedMoreThanTheyMayAreTold();
   SetsOfDifferentSizesAreJoined();
   TablesAreLeftOutWhereItIsInVain();
+  TablesThatStayOutAreTriedEverMoreRarely();
   RowsNobodyAsksForNeedNotBeTold();
   NoUpdateIsMissedWhileReading();
   for (const RowKernels* const* set = RunnableRowKernels(); *set != nullptr; ++set) {

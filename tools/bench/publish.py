@@ -170,6 +170,8 @@ _TABLES: Dict[
     ("scaling", None): (scaling_page.HEAD, scaling_page.rows),
     ("scaling", "time"): (scaling_page.HEAD, scaling_page.time_rows),
     ("scaling", "uneven"): (scaling_page.HEAD, scaling_page.uneven_rows),
+    ("scaling", "measured"): (scaling_page.MEASURED_HEAD, scaling_page.measured_rows),
+    ("scaling", "messages"): (scaling_page.MESSAGES_HEAD, scaling_page.message_rows),
     ("serving", None): (serving_page.HEAD, serving_page.rows),
     ("serving", "frozen"): (serving_page.FROZEN_HEAD, serving_page.frozen_rows),
     ("serving", "memory"): (serving_page.MEMORY_HEAD, serving_page.memory_rows),

@@ -101,6 +101,9 @@ def test_costs_follow_from_what_was_measured(tmp_path: Path) -> None:
     assert times[MOD][1] < times[MOD][512] < times[REPLICATED][512] / 10
     assert len(page.rows(outcome)) == len(page.time_rows(outcome)) == 8
     assert len(page.uneven_rows(outcome)) == 6
+    assert len(page.measured_rows(outcome)) == 6
+    assert all(line.count("|") == 8 and "|  |" not in line for line in page.measured_rows(outcome))
+    assert page.message_rows(outcome)
     (picture,) = charts.write("scaling", outcome, tmp_path)
     text = picture.read_text("utf-8")
     assert "row i on rank i % N" in text and "measured" in text
