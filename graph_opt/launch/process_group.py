@@ -126,6 +126,8 @@ class ProcessGroup:
             if isinstance(event, _Ended):
                 self.running.remove(event.process)
                 self.ended.append(event.process)
+                # What one that it started still writes may have held up news of its end.
+                self.ended.sort(key=lambda process: process.ended_at or 0.0)
                 self.on_end(event.process)
             else:
                 self._pass_on(event.number)

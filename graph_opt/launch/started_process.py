@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import threading
+import time
 from typing import IO, Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from graph_opt.launch.starter_pipe import StarterPipe
@@ -93,6 +94,7 @@ class StartedProcess:
     Attributes:
       task: The same.
       was_told_to_end: Whether it was sent a signal by `end`.
+      ended_at: When it ended, by `time.monotonic`; None while it runs.
     """
 
     def __init__(
@@ -100,6 +102,7 @@ class StartedProcess:
     ) -> None:
         self.task = task
         self.was_told_to_end = False
+        self.ended_at: Optional[float] = None
         self._last_lines = _LastLines()
         self._starter = StarterPipe()
         with self._starter.reader as inherited:
@@ -156,6 +159,7 @@ class StartedProcess:
 
     def _wait(self, on_end: Callable[[StartedProcess], Any]) -> None:
         self._process.wait()
+        self.ended_at = time.monotonic()
         self._starter.writer.close()
         for forwarder in self._forwarders:
             forwarder.join(_DRAIN_SECONDS)

@@ -16,23 +16,36 @@ from graph_opt.cli.main import main
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 LAUNCHER = """
-import os, sys
+import os, sys, threading, time
 from graph_opt.launch import process_group
 from graph_opt.launch.rank_group import RankGroup
 process_group.STOP_SECONDS = 1.0
 environments = [dict(os.environ, HOROVOD_RANK=str(rank)) for rank in range(2)]
 tell = lambda rank, cause: print("told:", rank, cause, flush=True)
 command = [sys.executable, "-u", "-c", sys.argv[1]]
-sys.exit(RankGroup(command, environments, b"given", tell, patience=0.2).run())
+group = RankGroup(command, environments, b"given", tell, patience=1.0)
+
+def note_end_of_rank_0():
+    while not any(p.ended_at for p in group.running + group.ended if p.name == "0"):
+        time.sleep(0.01)
+    open("rank 0 has ended", "w").close()
+
+threading.Thread(target=note_end_of_rank_0, daemon=True).start()
+sys.exit(group.run())
 """
-RANK = "import os, signal, sys, time\nrank = int(os.environ['HOROVOD_RANK'])\n"
+RANK = """
+import os, signal, subprocess, sys, time
+rank = int(os.environ['HOROVOD_RANK'])
+def wait_for(name):
+    while not os.path.exists(name): time.sleep(0.01)
+"""
 # Rank 1 goes on once the launcher has noticed that rank 0 has ended.
 RANK_0_FIRST = """
-if rank == 0:
-    open('number', 'w').write(str(os.getpid()))
+if rank:
+    open('rank 1 runs', 'w').close()
+    wait_for('rank 0 has ended')
 else:
-    number = int(open('number').read())
-    while os.path.exists('/proc/{}'.format(number)): time.sleep(0.01)
+    wait_for('rank 1 runs')
 """
 
 
@@ -98,7 +111,6 @@ def test_a_rank_that_ignores_being_ended_is_killed(tmp_path: Path) -> None:
 
 
 def test_the_rank_that_is_blamed_is_not_one_that_followed_it(tmp_path: Path) -> None:
-    os.mkfifo(str(tmp_path / "number"))
     done = run(
         RANK_0_FIRST + "if rank == 0:\n"
         "    raise RuntimeError('''Graph execution error:\n\n"
@@ -114,7 +126,6 @@ def test_the_rank_that_is_blamed_is_not_one_that_followed_it(tmp_path: Path) -> 
 
 
 def test_a_rank_that_names_another_is_not_blamed(tmp_path: Path) -> None:
-    os.mkfifo(str(tmp_path / "number"))
     done = run(
         RANK_0_FIRST + "sys.exit('rank 1: node: no such row' if rank == 0 else 'no such row')\n",
         tmp_path,
@@ -123,12 +134,20 @@ def test_a_rank_that_names_another_is_not_blamed(tmp_path: Path) -> None:
 
 
 def test_a_rank_that_has_ended_before_is_named(tmp_path: Path) -> None:
-    os.mkfifo(str(tmp_path / "number"))
     done = run(RANK_0_FIRST + "if rank: sys.exit('Horovod has been shut down')\n", tmp_path)
     assert done.stderr.splitlines()[-1] == (
         "graph-opt run: rank 1 ended with exit code 1: Horovod has been shut down; before that, "
         "rank 0 had ended without an error"
     )
+
+
+def test_a_rank_has_ended_before_even_if_what_it_started_still_writes(tmp_path: Path) -> None:
+    done = run(
+        RANK_0_FIRST + "if rank: sys.exit('Horovod has been shut down')\n"
+        "subprocess.Popen(['sleep', '1'])\n",
+        tmp_path,
+    )
+    assert done.stderr.splitlines()[-1].endswith("; before that, rank 0 had ended without an error")
 
 
 @pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
