@@ -15,19 +15,29 @@ constexpr uint32_t kNoGradientFloat = 0x7fd1a55e;
 constexpr uint16_t kNoGradientHalf = 0x7f5a;
 constexpr uint16_t kNoGradientBfloat16 = 0x7fda;
 
+inline uint16_t NoGradientBits(RowType type) {
+  return type == RowType::kHalf ? kNoGradientHalf : kNoGradientBfloat16;
+}
+
 inline void MarkNoGradient(RowType type, char* row) {
   if (type == RowType::kFloat) {
     std::memcpy(row, &kNoGradientFloat, sizeof(kNoGradientFloat));
   } else {
-    const uint16_t bits = type == RowType::kHalf ? kNoGradientHalf : kNoGradientBfloat16;
+    const uint16_t bits = NoGradientBits(type);
     std::memcpy(row, &bits, sizeof(bits));
   }
 }
 
+// Sizes are constants, since a call for each row would take longer than reading it.
 inline bool HasNoGradient(RowType type, const char* row) {
-  char mark[sizeof(uint32_t)];
-  MarkNoGradient(type, mark);
-  return std::memcmp(row, mark, ByteSize(type)) == 0;
+  if (type == RowType::kFloat) {
+    uint32_t first;
+    std::memcpy(&first, row, sizeof(first));
+    return first == kNoGradientFloat;
+  }
+  uint16_t first;
+  std::memcpy(&first, row, sizeof(first));
+  return first == NoGradientBits(type);
 }
 
 }  // namespace graph_opt
