@@ -24,9 +24,9 @@ from graph_opt.launch.rank_group import RankGroup
 from graph_opt.reporting.tables import counted
 from graph_opt.sharding.store import note_end
 
-# Horovod looks for messages once in so many milliseconds (its default: 1), and ends the ranks when
-# one has kept the others waiting for so many seconds (its default: never).
-SETTINGS = {"HOROVOD_CYCLE_TIME": "0.1", "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": "600"}
+# Horovod ends the ranks when one has kept the others waiting for so many seconds (its default:
+# never).
+SETTINGS = {"HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": "600"}
 
 
 def handle(options: argparse.Namespace) -> int:

@@ -8,7 +8,6 @@ from typing import Any, Callable, Dict, List, NamedTuple, Sequence, Tuple
 import tensorflow.compat.v1 as tf
 
 from tools.bench.collectives.figures import Times
-from tools.bench.collectives.launch import CYCLE_MILLISECONDS
 from tools.bench.collectives.modes import DESCRIPTIONS, HOROVOD
 from tools.bench.collectives.settings import Setting
 from tools.bench.collectives.traffic import all_to_alls
@@ -47,8 +46,7 @@ def report(outcome: Outcome) -> str:
         "",
         f"DLRM on {len(outcome.found)} ranks: {tables.number} tables of {tables.rows} x "
         f"{tables.width}, batch {setting.batch} on each rank, {setting.optimizer}",
-        f"TensorFlow {tf.version.VERSION}, Horovod {horovod.__version__} (cycle time "
-        f"{CYCLE_MILLISECONDS} ms) on {cores()} cores",
+        f"TensorFlow {tf.version.VERSION}, Horovod {horovod.__version__} on {cores()} cores",
         f"medians of {setting.rounds} turns of {setting.steps} steps; {rows} held-out rows",
         "",
         *(f"{mode + ':':<{_LABEL}}{DESCRIPTIONS[mode]}" for mode in setting.modes),

@@ -6,7 +6,6 @@ import statistics
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from tools.bench.collectives.floor import EXCHANGE_ALONE
-from tools.bench.collectives.launch import CYCLE_MILLISECONDS
 from tools.bench.collectives.modes import (
     ALONE,
     BOTH,
@@ -127,7 +126,6 @@ def params_of(setting: Setting, ranks: int) -> Dict[str, Any]:
         "batch": setting.batch,
         "tables": setting.tables.number,
         "rows": setting.tables.rows,
-        "cycle_ms": CYCLE_MILLISECONDS,
     }
     return params if setting.zipf == ZIPF_EXPONENT else dict(params, zipf=setting.zipf)
 

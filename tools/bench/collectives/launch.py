@@ -21,7 +21,6 @@ from tools.bench.cluster.processes import ProcessEnded
 from tools.bench.collectives.settings import Setting
 
 SETTING = "setting.pickle"
-CYCLE_MILLISECONDS = 0.1
 LIMIT_SECONDS = 900.0
 PROGRESS = "[0]<stdout>:progress "
 
@@ -57,11 +56,9 @@ def found_by_ranks(
     command = [sys.executable, "-m", "horovod.runner.launch", "-np", str(setting.ranks), "--gloo"]
     command += [sys.executable, "-m", "tools.bench.collectives.rank", str(folder)]
     (folder / SETTING).write_bytes(pickle.dumps((setting, keep_weights)))
-    environment = dict(os.environ, HOROVOD_CYCLE_TIME=str(CYCLE_MILLISECONDS))
-    environment.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
     process = subprocess.Popen(
         command,
-        env=environment,
+        env={"TF_CPP_MIN_LOG_LEVEL": "1", **os.environ},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
