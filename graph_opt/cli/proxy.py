@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import os
 import subprocess
 import sys
@@ -23,12 +24,13 @@ def handle(options: argparse.Namespace) -> int:
     delay = options.delay_ms / 1e3
     with contextlib.suppress(KeyboardInterrupt):
         proxy = NetworkProxy(options.targets, delay, rate, counts_calls=options.count)
-        serve(proxy, stop=_end_of_input(proxy) if options.count else sys.stdin.fileno())
+        end_of_input = functools.partial(_answered, proxy) if options.count else sys.stdin.fileno
+        serve(proxy, end_of_input)
     return 0
 
 
-def _end_of_input(proxy: NetworkProxy) -> int:
-    """Answers lines of standard input.
+def _answered(proxy: NetworkProxy) -> int:
+    """Answers lines of standard input, of which one with a number sets the delay, in ms.
 
     Returns:
       A file descriptor that becomes readable at the end of these.
@@ -36,12 +38,22 @@ def _end_of_input(proxy: NetworkProxy) -> int:
     readable, written = os.pipe()
 
     def answer() -> None:
-        for _ in sys.stdin:
+        for line in sys.stdin:
+            if line.strip():
+                _set_delay(proxy, line.strip())
             print(*proxy.passed, flush=True)
         os.close(written)
 
     threading.Thread(target=answer, daemon=True).start()
     return readable
+
+
+def _set_delay(proxy: NetworkProxy, text: str) -> None:
+    try:
+        proxy.set_delay(float(text) / 1e3)
+    except ValueError:
+        error = "graph-opt proxy: {!r} is no delay in ms, which is a number from 0 on".format(text)
+        print(error, file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager

@@ -126,7 +126,8 @@ def add_proxy(commands: Any) -> None:
     command.add_argument(
         "--count",
         action="store_true",
-        help="for each line of standard input, print how many gRPC calls and bytes have passed",
+        help="for each line of standard input, print how many gRPC calls and bytes have passed; "
+        "a line with a number first sets --delay-ms for what is sent from then on",
     )
     command.add_argument("targets", nargs="+", type=address, metavar="HOST:PORT")
 

@@ -14,6 +14,7 @@ _ARGUMENTS = {  # as in ops_src/network/proxy_library.h
     "new": (ctypes.c_void_p, [ctypes.c_double, ctypes.c_double, ctypes.c_int]),
     "add_target": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p]),
     "run": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_int, ctypes.c_int]),
+    "set_delay": (None, [ctypes.c_void_p, ctypes.c_double]),
     "close": (None, [ctypes.c_void_p]),
     "calls": (ctypes.c_uint64, [ctypes.c_void_p]),
     "bytes": (ctypes.c_uint64, [ctypes.c_void_p]),

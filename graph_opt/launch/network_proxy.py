@@ -18,7 +18,7 @@ from __future__ import annotations
 import os
 import signal
 import weakref
-from typing import List, NamedTuple, Optional, Sequence, Tuple
+from typing import Callable, List, NamedTuple, Optional, Sequence, Tuple
 
 from graph_opt.launch.network_library import load_library
 
@@ -51,7 +51,7 @@ class NetworkProxy:
 
     Example:
       >>> proxy = NetworkProxy([("127.0.0.1", 2222)], 0.001)
-      >>> serve(proxy, stop=sys.stdin.fileno())
+      >>> serve(proxy, stop=sys.stdin.fileno)
       40213
     """
 
@@ -62,13 +62,11 @@ class NetworkProxy:
         bytes_per_second: Optional[float] = None,
         counts_calls: bool = False,
     ) -> None:
-        if delay_seconds < 0:
-            raise ValueError("delay must not be negative, got {} s".format(delay_seconds))
         if bytes_per_second is not None and bytes_per_second <= 0:
             raise ValueError("rate must be positive, got {} B/s".format(bytes_per_second))
         self._library = load_library()
         self._handle = self._library.graph_opt_proxy_new(
-            delay_seconds, bytes_per_second or 0.0, counts_calls
+            _checked_delay(delay_seconds), bytes_per_second or 0.0, counts_calls
         )
         # Not at exit: a thread may still ask what has passed.
         weakref.finalize(self, self._library.graph_opt_proxy_delete, self._handle).atexit = False
@@ -81,6 +79,17 @@ class NetworkProxy:
             self._library.graph_opt_proxy_calls(self._handle),
             self._library.graph_opt_proxy_bytes(self._handle),
         )
+
+    def set_delay(self, seconds: float) -> None:
+        """Changes the latency of what is sent from now on; may be called by any thread.
+
+        Args:
+          seconds: Latency added in each direction, >= 0. Nothing overtakes what was sent before.
+
+        Raises:
+          ValueError: It is negative.
+        """
+        self._library.graph_opt_proxy_set_delay(self._handle, _checked_delay(seconds))
 
     def run(self, stop: int, wake: int) -> None:
         """Forwards until the file descriptor `stop` becomes readable (or is closed).
@@ -113,11 +122,22 @@ class NetworkProxy:
         return result
 
 
-def serve(proxy: NetworkProxy, stop: int) -> None:
-    """Prints the ports listened on, and forwards until a file descriptor becomes readable."""
+def _checked_delay(seconds: float) -> float:
+    if not seconds >= 0:
+        raise ValueError("delay must not be negative, got {} s".format(seconds))
+    return seconds
+
+
+def serve(proxy: NetworkProxy, stop: Callable[[], int]) -> None:
+    """Prints the ports listened on, and forwards until a file descriptor becomes readable.
+
+    Args:
+      proxy: What forwards.
+      stop: Gives the file descriptor; called once the ports have been printed.
+    """
     wake = _told_by_signals()
     print(*proxy.ports, flush=True)
-    proxy.run(stop, wake)
+    proxy.run(stop(), wake)
 
 
 def _told_by_signals() -> int:

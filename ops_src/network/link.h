@@ -18,6 +18,8 @@ class Link {
       : delay_(Nanoseconds(delay_seconds * kSecond)), rate_(bytes_per_second / kSecond) {}
 
   int64_t delay() const { return delay_; }
+  // Of what is sent from now on, which nevertheless arrives after what was sent before.
+  void set_delay(double seconds) { delay_ = Nanoseconds(seconds * kSecond); }
 
   // So much too early may bytes be written, together with others that are due: a wake-up is too
   // late by as much.
@@ -53,7 +55,7 @@ class Link {
   static constexpr double kMoment = 50e3;
   static constexpr int64_t kMostBacklog = 50 * kMillisecond;
 
-  const int64_t delay_;
+  int64_t delay_;
   const double rate_;  // bytes a nanosecond
   int64_t free_at_ = 0;
 };

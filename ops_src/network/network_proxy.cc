@@ -48,6 +48,10 @@ FileDescriptor Connected(const std::string& host, const std::string& port) {
   return connected;
 }
 
+int64_t LongestSleep(double delay_seconds) {
+  return std::min(Link(delay_seconds, 0).delay() / 20, kMillisecond / 20);
+}
+
 }  // namespace
 
 struct NetworkProxy::Target {
@@ -79,9 +83,10 @@ struct NetworkProxy::Connection {
 
 NetworkProxy::NetworkProxy(double delay_seconds, double bytes_per_second, bool counts_calls)
     : delay_seconds_(delay_seconds),
+      applied_delay_(delay_seconds),
       bytes_per_second_(bytes_per_second),
       counts_calls_(counts_calls),
-      longest_sleep_(std::min(Link(delay_seconds, 0).delay() / 20, kMillisecond / 20)) {}
+      longest_sleep_(LongestSleep(delay_seconds)) {}
 
 NetworkProxy::~NetworkProxy() {}
 
@@ -213,7 +218,19 @@ void NetworkProxy::Reset() {
   must_reset_ = false;
 }
 
+void NetworkProxy::ApplyDelay() {
+  const double delay = delay_seconds_;
+  if (delay == applied_delay_) return;
+  applied_delay_ = delay;
+  longest_sleep_ = LongestSleep(delay);
+  for (const auto& target : targets_) {
+    target->there.set_delay(delay);
+    target->back.set_delay(delay);
+  }
+}
+
 void NetworkProxy::RunConnections(int64_t now) {
+  ApplyDelay();
   if (must_reset_) Reset();
   next_run_ = kNever;
   bool must_hear = false;

@@ -10,6 +10,7 @@
 #ifndef GRAPH_OPT_NETWORK_NETWORK_PROXY_H_
 #define GRAPH_OPT_NETWORK_NETWORK_PROXY_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -35,6 +36,9 @@ class NetworkProxy {
   // Listens on a port of loopback, which it returns, for what is to go to this address. Returns a
   // negative errno if it cannot.
   int AddTarget(const std::string& host, const std::string& port);
+
+  // Of what is read from now on; may be called by any thread. Nothing overtakes what was read before.
+  void SetDelay(double seconds) { delay_seconds_ = seconds; }
 
   enum class Outcome { kGoesOn, kStopped, kOtherSignal, kFailed };
 
@@ -67,8 +71,10 @@ class NetworkProxy {
   Outcome Accept(Target* target);
   void Reset();
   void RunConnections(int64_t now);
+  void ApplyDelay();
 
-  const double delay_seconds_;
+  std::atomic<double> delay_seconds_;
+  double applied_delay_;
   const double bytes_per_second_;
   const bool counts_calls_;
   Passed passed_;
@@ -80,7 +86,7 @@ class NetworkProxy {
   bool must_reset_ = false;
   std::vector<std::unique_ptr<Target>> targets_;
   std::vector<std::unique_ptr<Connection>> connections_;
-  const int64_t longest_sleep_;
+  int64_t longest_sleep_;
   int64_t next_run_ = kNever;
   int64_t sleeps_until_ = kNever;  // and takes no notice of what comes
 };

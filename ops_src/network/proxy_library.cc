@@ -25,6 +25,10 @@ int graph_opt_proxy_run(void* proxy, int stop, int wake) {
   }
 }
 
+void graph_opt_proxy_set_delay(void* proxy, double seconds) {
+  static_cast<NetworkProxy*>(proxy)->SetDelay(seconds);
+}
+
 void graph_opt_proxy_close(void* proxy) { static_cast<NetworkProxy*>(proxy)->Close(); }
 
 uint64_t graph_opt_proxy_calls(const void* proxy) {

@@ -13,6 +13,7 @@ GRAPH_OPT_EXPORTED void* graph_opt_proxy_new(double delay_seconds, double bytes_
 GRAPH_OPT_EXPORTED int graph_opt_proxy_add_target(void* proxy, const char* host, const char* port);
 // 0 when stopped, 1 at a signal that is not for the proxy, or a negative errno.
 GRAPH_OPT_EXPORTED int graph_opt_proxy_run(void* proxy, int stop, int wake);
+GRAPH_OPT_EXPORTED void graph_opt_proxy_set_delay(void* proxy, double seconds);
 GRAPH_OPT_EXPORTED void graph_opt_proxy_close(void* proxy);
 GRAPH_OPT_EXPORTED uint64_t graph_opt_proxy_calls(const void* proxy);
 GRAPH_OPT_EXPORTED uint64_t graph_opt_proxy_bytes(const void* proxy);

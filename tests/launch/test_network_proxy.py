@@ -7,6 +7,8 @@ import os
 import signal
 import socket
 import socketserver
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -178,6 +180,54 @@ def test_calls_and_bytes_are_counted(echo_port: int) -> None:
                 assert receive(connection, len(piece)) == piece
             child.tell("")
             assert child.ready_line() == "2 {}".format(2 * len(stream))
+
+
+def least_seconds_on(connection: socket.socket) -> float:
+    """Least seconds from sending a byte to having it back."""
+    times = []
+    for _ in range(5):
+        start = time.perf_counter()
+        connection.sendall(b"x")
+        receive(connection, 1)
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def test_a_line_sets_the_delay_of_connections_that_are_open(echo_port: int) -> None:
+    seconds = []
+    with proxy(echo_port, 20, "--count") as child:
+        with connect(int(child.ready_line())) as connection:
+            for line in ("", "0", "30"):
+                child.tell(line)
+                child.ready_line()
+                seconds.append(least_seconds_on(connection))
+    assert seconds[0] >= 0.039 and seconds[1] < 0.03 and seconds[2] >= 0.059
+
+
+def test_what_is_sent_after_the_delay_fell_does_not_overtake(echo_port: int) -> None:
+    with proxy(echo_port, 100, "--count") as child:
+        with connect(int(child.ready_line())) as connection:
+            connection.sendall(b"x")
+            assert receive(connection, 1) == b"x"  # Later ones are no part of opening it.
+            connection.sendall(b"a" * 1000)
+            child.tell("0")
+            child.ready_line()
+            connection.sendall(b"b" * 1000)
+            assert receive(connection, 2000) == b"a" * 1000 + b"b" * 1000
+
+
+@pytest.mark.parametrize("line", ["-1", "nan", "slow"])
+def test_a_wrong_delay_is_told(line: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "graph_opt.cli", "proxy", "--count", "--delay-ms", "1", "ps:2222"],
+        input=line + "\n",
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout.splitlines()[1:] == ["0 0"]
+    assert "{!r} is no delay in ms".format(line) in done.stderr
 
 
 def passes(port: int) -> bool:

@@ -16,7 +16,7 @@ from graph_opt.graph.view import GraphView
 from graph_opt.reporting.cost import StepCost
 from graph_opt.rules import find_lookups
 from tools.bench.cluster.loopback import Cluster, Place
-from tools.bench.training.contenders import Setting
+from tools.bench.training.contenders import Setting, open_alone
 from tools.bench.training.contests import Scenario
 from tools.bench.training.sessions import session_config
 from tools.bench.training.traffic import traffic_of
@@ -75,6 +75,7 @@ def test_calls_and_bytes_are_near_those_of_a_run(
 ) -> None:
     plan = cost_plan(planned_graph(_graph_on_a_server(setting), session_config(mode)), told)
     cost: StepCost = plan.after or plan.before
-    calls, size = traffic_of(mode, setting, STEPS)
+    with open_alone(setting, mode, counts=True) as trainer:
+        calls, size = traffic_of(trainer, STEPS)
     assert cost.calls == pytest.approx(calls, rel=NEAR)
     assert cost.bytes == pytest.approx(size, rel=NEAR)

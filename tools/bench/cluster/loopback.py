@@ -19,7 +19,7 @@ import contextlib
 import json
 import socket
 from concurrent import futures
-from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence
+from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import tensorflow.compat.v1 as tf
 
@@ -97,6 +97,23 @@ class Cluster:
         """Whether this worker initializes variables."""
         return self.place is None or self.place.task == 0
 
+    def set_delay(self, delay_ms: float) -> None:
+        """Moves the servers nearer or farther; only where a proxy is between.
+
+        Args:
+          delay_ms: latency each way, >= 0.
+        """
+        for proxy in self.proxies:
+            proxy.tell(str(delay_ms))
+            proxy.ready_line()
+
+    def passed(self) -> Tuple[int, int]:
+        """Calls and bytes that have passed between all tasks; only where a proxy counts them."""
+        (proxy,) = self.proxies
+        proxy.tell("")
+        calls, size = proxy.ready_line().split()
+        return int(calls), int(size)
+
     def check(self, patience: float = 0.0) -> None:
         """Raises `processes.ProcessEnded` when a parameter server or the proxy is gone.
 
@@ -145,7 +162,7 @@ def start_cluster(
       servers: parameter-server processes; 0: no cluster, everything in this process.
       delay_ms: latency each way between worker and parameter servers, >= 0.
       workers: this process, and others that the caller starts.
-      counts: have a proxy, even without a delay, and one that counts calls and bytes.
+      counts: have a proxy, which counts calls and bytes, even without a delay.
 
     Yields:
       The Cluster. Its processes end with the block, whatever ends it.
@@ -214,7 +231,8 @@ def _started(
         real = [f"127.0.0.1:{port}" for port in ports]
         reachable, proxies = real, []
         if delay_ms or counts:
-            proxy = _proxy(stack, real, delay_ms, counts)
+            arguments = ["proxy", "--count", "--delay-ms", str(delay_ms), *real]
+            proxy = _child(stack, "delay proxy", "graph_opt.cli", arguments)
             reachable = [f"127.0.0.1:{port}" for port in proxy.ready_line().split()]
             proxies = [proxy]
         children = [
@@ -238,15 +256,6 @@ def _started(
         )
         worker = place.start_server()
     return Cluster(worker.target, children, proxies, place, others)
-
-
-def _proxy(
-    stack: contextlib.ExitStack, targets: Sequence[str], delay_ms: float, counts: bool
-) -> ChildProcess:
-    arguments = ["proxy", "--delay-ms", str(delay_ms), *targets]
-    if counts:
-        arguments.insert(1, "--count")
-    return _child(stack, "delay proxy", "graph_opt.cli", arguments)
 
 
 def _child(

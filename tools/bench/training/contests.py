@@ -15,6 +15,7 @@ does the same work without running ahead (see overlap.py).
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, Dict, NamedTuple, Optional, Tuple
 
 from tools.bench.records import Goal
@@ -123,7 +124,7 @@ class Contest(NamedTuple):
             from the graph of the first that does; without overlaps they are not measured.
         scenarios: where it is measured.
         rounds: turns of each contestant.
-        counted: modes whose calls and bytes are counted, too, with a near server.
+        counted: modes whose calls and bytes are counted, too, where a proxy delays them.
         explains_floor: whether main's matrix products are timed by themselves, and what more cores
             would change is computed.
     """
@@ -134,6 +135,18 @@ class Contest(NamedTuple):
     rounds: int = 3
     counted: Tuple[str, ...] = ()
     explains_floor: bool = False
+
+    @property
+    def groups(self) -> Tuple[Tuple[Scenario, ...], ...]:
+        """The scenarios; together those that differ only in how much a proxy delays messages.
+
+        All modes of such a group are opened once: that takes longer than their turns.
+        """
+
+        def key(scenario: Scenario) -> Scenario:
+            return scenario._replace(delay_ms=1.0) if scenario.delay_ms else scenario
+
+        return tuple(tuple(group) for _, group in itertools.groupby(self.scenarios, key))
 
     @property
     def contestants(self) -> Tuple[str, ...]:

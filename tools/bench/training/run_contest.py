@@ -1,4 +1,4 @@
-"""Runs every scenario of training in a process of its own; see contests.py.
+"""Runs every group of scenarios of training in a process of its own; see contests.py.
 
 Figures: `steps_per_s`, `ratio_to_stock`, `cpu_s_per_step` (worker and parameter server),
 `server_cpu_s_per_step`, `proxy_cpu_s_per_step`, `overlap_efficiency` and the parts it is computed
@@ -11,16 +11,9 @@ from __future__ import annotations
 import sys
 from typing import Sequence
 
-from tools.bench.process_outcome import (
-    Measure,
-    PartFailed,
-    nothing_of,
-    outcome_of_process,
-    with_figures,
-)
+from tools.bench.process_outcome import PartFailed, nothing_of, outcome_of_process, with_figures
 from tools.bench.records import Outcome
-from tools.bench.training import scenario as one_scenario
-from tools.bench.training import traffic
+from tools.bench.training import scenario as one_group
 from tools.bench.training.contests import (
     CONTESTS,
     ON_SERVER,
@@ -30,31 +23,28 @@ from tools.bench.training.contests import (
 )
 from tools.bench.training.sessions import BOTH
 
-LIMIT_SECONDS = 600.0
+LIMIT_SECONDS = 900.0
 _FIGURES = ("steps_per_s", "ratio_to_stock", "cpu_s_per_step", "overlap_efficiency")
-_TRAFFIC = ("calls_per_step", "bytes_per_step")
-_QUICK = [(ON_SERVER, Scenario("wide", 0.0)), (TWO_WORKERS, Scenario("wide", 0.0, workers=2))]
+_QUICK = (
+    (ON_SERVER, (Scenario("wide", 0.0),)),
+    (TWO_WORKERS, (Scenario("wide", 1.0, workers=2), Scenario("wide", 3.0, workers=2))),
+)
 
 
 def run(quick: bool = False) -> Outcome:
-    """Measures every scenario; `quick` tries one of one worker, and one of two."""
+    """Measures every scenario; `quick` tries one of one worker, and two of two."""
     outcome = Outcome(())
-    scenarios = _QUICK if quick else [(c, scenario) for c in CONTESTS for scenario in c.scenarios]
-    for number, (contest, scenario) in enumerate(scenarios, start=1):
-        print("{}/{} {}".format(number, len(scenarios), scenario), file=sys.stderr, flush=True)
-        outcome += _separately(one_scenario.measure, contest, scenario, quick, _FIGURES)
-    outcome = with_figures(outcome)
-    for contest, scenario in scenarios:
-        if contest.counted and scenario.delay_ms == 0.0:
-            print("counting calls: {}".format(scenario), file=sys.stderr, flush=True)
-            outcome += _separately(traffic.measure, contest, scenario, quick, _TRAFFIC)
-    return outcome
+    groups = _QUICK if quick else [(c, group) for c in CONTESTS for group in c.groups]
+    for number, (contest, scenarios) in enumerate(groups, start=1):
+        named = "; ".join(map(str, scenarios))
+        print("{}/{} {}".format(number, len(groups), named), file=sys.stderr, flush=True)
+        outcome += _separately(contest, scenarios, quick)
+    return with_figures(outcome)
 
 
-def _separately(
-    measure: Measure, contest: Contest, scenario: Scenario, quick: bool, figures: Sequence[str]
-) -> Outcome:
+def _separately(contest: Contest, scenarios: Sequence[Scenario], quick: bool) -> Outcome:
     try:
-        return outcome_of_process(measure, [contest, scenario, quick], LIMIT_SECONDS)
+        return outcome_of_process(one_group.measure, [contest, scenarios, quick], LIMIT_SECONDS)
     except PartFailed as error:
-        return nothing_of((scenario.workload, BOTH, scenario.params), figures, error)
+        ways = [(scenario.workload, BOTH, scenario.params) for scenario in scenarios]
+        return sum((nothing_of(way, _FIGURES, error) for way in ways), Outcome(()))

@@ -1,9 +1,12 @@
-"""One workload on one cluster: all modes of a contest, and the halves of one, in turns."""
+"""One workload on one cluster: all modes of a contest, and the halves of one, in turns.
+
+Scenarios that differ only in how far away servers are share their sessions.
+"""
 
 from __future__ import annotations
 
 import contextlib
-from typing import Dict, Iterator, List
+from typing import Dict, Iterator, List, Sequence
 
 from tools.bench.cluster.loopback import start_clusters
 from tools.bench.records import Outcome
@@ -13,6 +16,7 @@ from tools.bench.training.exact_figures import conflicting_rows_share, exact_out
 from tools.bench.training.figures import outcome_of
 from tools.bench.training.other_worker import open_its_session, start_other_worker
 from tools.bench.training.sessions import EXACT
+from tools.bench.training.traffic import traffic_outcome
 from tools.bench.turns import Schedule, run_in_turns
 
 # A turn takes a half to three seconds on two cores. What happens once in a training, such as
@@ -22,6 +26,8 @@ SCHEDULES = {
     "dlrm": Schedule(steps=60, warm_up=80, settle=10),
     "wide": Schedule(steps=40, warm_up=80, settle=10),
 }
+# After the first delay: what waits ready was looked up with the one before.
+_WARM_UP_OF_A_DELAY = 20
 QUICK_SCHEDULE = Schedule(rounds=2, steps=3, warm_up=2, settle=1)
 
 
@@ -66,19 +72,31 @@ def open_contestants(
         yield [opened[name] for name in contest.contestants]
 
 
-def measure(contest: Contest, scenario: Scenario, quick: bool = False) -> Outcome:
-    """Measures a scenario; `quick` makes it tiny."""
-    schedule = SCHEDULES[scenario.workload]._replace(rounds=contest.rounds)
+def measure(contest: Contest, scenarios: Sequence[Scenario], quick: bool = False) -> Outcome:
+    """Measures a group of scenarios (see `Contest.groups`); `quick` makes them tiny."""
+    schedule = SCHEDULES[scenarios[0].workload]._replace(rounds=contest.rounds)
     if quick:
         schedule = QUICK_SCHEDULE
-    with open_contestants(contest, scenario, quick) as contestants:
-        turns = run_in_turns(contestants, schedule)
-        shares = [
-            conflicting_rows_share(contestant, scenario, schedule)
-            for contestant in contestants
-            if contestant.name == EXACT
-        ]
-    outcome = outcome_of(contest, scenario, turns)
-    if EXACT in contest.modes:
-        outcome = sum(shares, outcome + exact_outcome(scenario, turns))
+    outcome = Outcome(())
+    with open_contestants(contest, scenarios[0], quick) as contestants:
+        for scenario in scenarios:
+            if scenario is not scenarios[0]:
+                for contestant in contestants:
+                    contestant.cluster.set_delay(scenario.delay_ms or 0.0)
+                schedule = schedule._replace(warm_up=min(schedule.warm_up, _WARM_UP_OF_A_DELAY))
+            outcome += _measured(contest, scenario, contestants, schedule)
+        if contest.counted and contestants[0].cluster.proxies:
+            outcome += traffic_outcome(contest, scenarios[0], contestants, quick)
     return outcome
+
+
+def _measured(
+    contest: Contest, scenario: Scenario, contestants: Sequence[Contender], schedule: Schedule
+) -> Outcome:
+    turns = run_in_turns(contestants, schedule)
+    outcome = outcome_of(contest, scenario, turns)
+    if EXACT not in contest.modes:
+        return outcome
+    (exact,) = (contestant for contestant in contestants if contestant.name == EXACT)
+    outcome += conflicting_rows_share(exact, scenario, schedule)
+    return outcome + exact_outcome(scenario, turns)
