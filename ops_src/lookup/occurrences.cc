@@ -70,7 +70,7 @@ class SortedOccurrences::Collector {
   // Returns false, and adds nothing, if the bags are not plain.
   bool ReadPlain(const PooledGradient& lookup) {
     const Bags& bags = lookup.bags;
-    if (!MayBePlain(bags) || table_.shards.num_shards() != 1) return false;
+    if (!MayBePlain(bags) || !table_.shards.ids_are_keys()) return false;
     if (bags.filled_id >= table_.shards.num_rows()) return false;
     const uint64_t first = static_cast<uint64_t>(range_.begin);
     const uint64_t length = static_cast<uint64_t>(range_.end - range_.begin);
@@ -129,7 +129,7 @@ class SortedOccurrences::Collector {
   // What the loop changes is in local variables, which the compiler keeps in registers.
   template <bool kWeighted>
   bool Read(const PooledGradient& lookup, BagFault* fault) {
-    const bool is_whole = table_.shards.num_shards() == 1;
+    const bool ids_are_keys = table_.shards.ids_are_keys();
     const uint64_t num_rows = static_cast<uint64_t>(table_.shards.num_rows());
     const uint64_t first = static_cast<uint64_t>(range_.begin);
     const uint64_t length = static_cast<uint64_t>(range_.end - range_.begin);
@@ -143,7 +143,7 @@ class SortedOccurrences::Collector {
         lookup.bags, 0, lookup.bags.num_bags, &fault->bag,
         [&](int64_t bag, int64_t k, int64_t id, float weight) {
           uint64_t key = static_cast<uint64_t>(id);
-          if (!is_whole || key >= num_rows) {
+          if (!ids_are_keys || key >= num_rows) {
             const int64_t found = table_.shards.KeyOf(id);
             if (found < 0) {
               fault->kind = BagFault::kIdOutOfRange;

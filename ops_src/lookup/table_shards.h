@@ -33,10 +33,13 @@ class TableShards {
   int64_t first_key(int shard) const { return first_keys_[shard]; }
   int64_t end_key(int shard) const { return first_keys_[shard + 1]; }
 
+  // Whether the key of each id is the id.
+  bool ids_are_keys() const { return pieces_ == 1 || partition_ == Partition::kKeys; }
+
   // The key of `id`, or -1 if the table has no such row.
   int64_t KeyOf(int64_t id) const {
     if (id < 0) return -1;
-    if (pieces_ == 1 || partition_ == Partition::kKeys) return id < num_rows() ? id : -1;
+    if (ids_are_keys()) return id < num_rows() ? id : -1;
     int64_t shard = id % pieces_;
     int64_t row = id / pieces_;
     if (partition_ == Partition::kDiv) DivPlace(id, &shard, &row);
