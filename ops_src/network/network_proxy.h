@@ -37,7 +37,7 @@ class NetworkProxy {
   // negative errno if it cannot.
   int AddTarget(const std::string& host, const std::string& port);
 
-  // Of what is read from now on; may be called by any thread. Nothing overtakes what was read before.
+  // Of what is read from now on, which overtakes nothing; may be called by any thread.
   void SetDelay(double seconds) { delay_seconds_ = seconds; }
 
   enum class Outcome { kGoesOn, kStopped, kOtherSignal, kFailed };

@@ -73,16 +73,20 @@ def receive(connection: socket.socket, size: int) -> bytes:
     return b"".join(parts)
 
 
-def round_trip(port: int, repeats: int = 15) -> float:
+def round_trip_on(connection: socket.socket, repeats: int = 15) -> float:
     """Least seconds from sending a byte to having it back: other processes delay some."""
     times = []
-    with connect(port) as connection:
-        for _ in range(repeats):
-            start = time.perf_counter()
-            connection.sendall(b"x")
-            receive(connection, 1)
-            times.append(time.perf_counter() - start)
+    for _ in range(repeats):
+        start = time.perf_counter()
+        connection.sendall(b"x")
+        receive(connection, 1)
+        times.append(time.perf_counter() - start)
     return min(times)
+
+
+def round_trip(port: int, repeats: int = 15) -> float:
+    with connect(port) as connection:
+        return round_trip_on(connection, repeats)
 
 
 def test_a_round_trip_takes_twice_the_delay_longer(echo_port: int) -> None:
@@ -182,17 +186,6 @@ def test_calls_and_bytes_are_counted(echo_port: int) -> None:
             assert child.ready_line() == "2 {}".format(2 * len(stream))
 
 
-def least_seconds_on(connection: socket.socket) -> float:
-    """Least seconds from sending a byte to having it back."""
-    times = []
-    for _ in range(5):
-        start = time.perf_counter()
-        connection.sendall(b"x")
-        receive(connection, 1)
-        times.append(time.perf_counter() - start)
-    return min(times)
-
-
 def test_a_line_sets_the_delay_of_connections_that_are_open(echo_port: int) -> None:
     seconds = []
     with proxy(echo_port, 20, "--count") as child:
@@ -200,7 +193,7 @@ def test_a_line_sets_the_delay_of_connections_that_are_open(echo_port: int) -> N
             for line in ("", "0", "30"):
                 child.tell(line)
                 child.ready_line()
-                seconds.append(least_seconds_on(connection))
+                seconds.append(round_trip_on(connection, repeats=5))
     assert seconds[0] >= 0.039 and seconds[1] < 0.03 and seconds[2] >= 0.059
 
 
