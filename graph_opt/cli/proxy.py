@@ -12,6 +12,7 @@ import threading
 from typing import Iterator, List, Optional, Sequence
 
 from graph_opt.cli.exit_codes import WrongInput
+from graph_opt.cli.messages import warn
 from graph_opt.launch.network_proxy import NetworkProxy, serve
 
 _BYTES_PER_GBIT = 1e9 / 8
@@ -52,8 +53,7 @@ def _set_delay(proxy: NetworkProxy, text: str) -> None:
     try:
         proxy.set_delay(float(text) / 1e3)
     except ValueError:
-        error = "graph-opt proxy: {!r} is no delay in ms, which is a number from 0 on".format(text)
-        print(error, file=sys.stderr, flush=True)
+        warn("proxy", "{!r} is no delay in ms, which is a number from 0 on".format(text))
 
 
 @contextlib.contextmanager
