@@ -33,7 +33,7 @@ class Effort(NamedTuple):
     rounds: int
 
 
-FULL = Effort((1000, 3000, 10000, 30000, 100000, 300000), rounds=5)
+FULL = Effort((1000, 3000, 10000, 30000, 100000, 300000), rounds=3)
 QUICK = Effort((1000, 2000), rounds=2)
 
 

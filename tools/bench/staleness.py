@@ -36,7 +36,7 @@ class Effort(NamedTuple):
     seconds: float
 
 
-FULL = Effort(512, rounds=5, seconds=1.2)
+FULL = Effort(512, rounds=5, seconds=0.7)
 QUICK = Effort(32, rounds=2, seconds=0.02)
 
 

@@ -227,7 +227,7 @@ def test_train(quick_here: Quick, tmp_path: Path) -> None:
     content = quick_here("train", tmp_path)
     check_form("train", content)
     found = {(r["workload"], r["params"].get("delay_ms", 0.0)) for r in content["records"]}
-    assert found == {("wide", 0.0)}
+    assert found == {("wide", 0.0), ("wide", 1.0), ("wide", 3.0)}
     measured = figures(content) | {(a["figure"], a["mode"]) for a in content.get("absent", [])}
     travelling = {"stock", "both", "returned", "pipelined"}
     modes = travelling | {"async", "fused", "exact"}

@@ -25,8 +25,13 @@ DLRM = "dlrm"
 WIDE = "wide"
 WIDE_COLUMNS = 40
 ARRAYS = 3  # of each table: its weights, m and v
-ROWS = (20000, 200000, 1000000)
-DELAYS_MS = (None, 1.0)
+# Rows of each table, and latency each way to a server: what their number changes is the same there.
+_MEASURED: Tuple[Tuple[int, Optional[float]], ...] = (
+    (20000, None),
+    (200000, None),
+    (1000000, None),
+    (200000, 1.0),
+)
 _ROOM = 1.15  # for what a step or an initializer holds otherwise
 
 NEVER_BELOW = Goal(">=", 0.97)
@@ -106,7 +111,6 @@ def scenario_of(workload: str, rows: int, delay_ms: Optional[float] = None) -> S
 SCENARIOS = tuple(
     scenario_of(workload, rows, delay_ms)
     for workload in (DLRM, WIDE)
-    for delay_ms in DELAYS_MS
-    for rows in ROWS
+    for rows, delay_ms in _MEASURED
 )
 QUICK_SCENARIOS = tuple(Scenario(WIDE, Tables(4, rows, 4), batch=32) for rows in (500, 1000))

@@ -6,6 +6,7 @@ Scenarios that differ only in how far away servers are share their sessions.
 from __future__ import annotations
 
 import contextlib
+import gc
 from typing import Dict, Iterator, List, Sequence
 
 from tools.bench.cluster.loopback import start_clusters
@@ -24,7 +25,7 @@ from tools.bench.turns import Schedule, run_in_turns
 # it takes as long as 20 steps, and so is nothing in a training and much of a turn.
 SCHEDULES = {
     "dlrm": Schedule(steps=60, warm_up=80, settle=10),
-    "wide": Schedule(steps=40, warm_up=80, settle=10),
+    "wide": Schedule(steps=30, warm_up=80, settle=10),
 }
 # After the first delay: what waits ready was looked up with the one before.
 _WARM_UP_OF_A_DELAY = 20
@@ -69,6 +70,8 @@ def open_contestants(
                 assert chief.training is not None
                 halves = open_halves(setting, chief.training, chief.cluster)
                 opened.update(stack.enter_context(halves))
+            # Otherwise the collector would look through the graphs of all others in each turn.
+            gc.freeze()
         yield [opened[name] for name in contest.contestants]
 
 
