@@ -56,7 +56,7 @@ BagFault UniqueRows::Find() {
 BagFault UniqueRows::Collect(const std::vector<PooledGradient>& lookups, Range* range,
                              Sorted* sorted) const {
   const TableShards& shards = tables_[range->keys.table].shards;
-  const bool is_whole = shards.num_shards() == 1;
+  const bool ids_are_keys = shards.ids_are_keys();
   const uint64_t num_rows = static_cast<uint64_t>(shards.num_rows());
   const uint64_t first = static_cast<uint64_t>(range->keys.begin);
   const uint64_t length = static_cast<uint64_t>(range->keys.end - range->keys.begin);
@@ -85,7 +85,7 @@ BagFault UniqueRows::Collect(const std::vector<PooledGradient>& lookups, Range* 
         bags, 0, bags.num_bags, &fault.bag,
         [&](int64_t bag, int64_t k, int64_t id, float) {
           uint64_t key = static_cast<uint64_t>(id);
-          if (!is_whole || key >= num_rows) {
+          if (!ids_are_keys || key >= num_rows) {
             const int64_t found = shards.KeyOf(id);
             if (found < 0) {
               fault.kind = BagFault::kIdOutOfRange;

@@ -3,19 +3,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "kernels/found_resource.h"
+
 namespace graph_opt {
 
 tensorflow::Status UpdatedRows::Find(tensorflow::OpKernelContext* ctx, const std::string& table,
                                      Pointer* found) {
-  tensorflow::ResourceMgr* const manager = ctx->resource_manager();
-  UpdatedRows* rows = nullptr;
-  TF_RETURN_IF_ERROR(manager->LookupOrCreate<UpdatedRows>(
-      manager->default_container(), "updated_rows/" + table, &rows, [](UpdatedRows** made) {
-        *made = new UpdatedRows;
-        return tensorflow::Status();
-      }));
-  found->reset(rows);
-  return tensorflow::Status();
+  return FindOrMake(ctx, "updated_rows/" + table, found);
 }
 
 int64_t UpdatedRows::Position() const {

@@ -85,7 +85,8 @@ def measure(contest: Contest, scenarios: Sequence[Scenario], quick: bool = False
         for scenario in scenarios:
             if scenario is not scenarios[0]:
                 for contestant in contestants:
-                    contestant.cluster.set_delay(scenario.delay_ms or 0.0)
+                    if contestant.name in contest.modes:  # halves share the cluster of one
+                        contestant.cluster.set_delay(scenario.delay_ms or 0.0)
                 schedule = schedule._replace(warm_up=min(schedule.warm_up, _WARM_UP_OF_A_DELAY))
             outcome += _measured(contest, scenario, contestants, schedule)
         if contest.counted and contestants[0].cluster.proxies:
