@@ -74,7 +74,7 @@ _LARGE = {"BUCKETS": "10000", "WIDTH": "16", "SCALE": "16"}
 # Its one-hot columns make a batch as wide as all tables have rows.
 _FEWER_BUCKETS = {"deepfm": "1000"}
 _MODELS = ["dlrm", "wdl", "deepfm", "din", "dssm", "mmoe"]
-FULL = Effort(_MODELS, _LARGE, 13, 26, 100000, 512, 10, 60, 5, ["--units", "256"], 80)
+FULL = Effort(_MODELS, _LARGE, 13, 26, 100000, 512, 10, 60, 4, ["--units", "256"], 80)
 QUICK = Effort(["wdl"], {}, 4, 6, 400, 32, 2, 3, 1, ["--units", "4"], 6)
 
 

@@ -136,7 +136,7 @@ def measure_session(name: str, quick: bool, folder: str) -> Outcome:
 
 def _measured(name: str, quick: bool, opened: Dict[str, Any], row_bytes: float) -> Outcome:
     is_frozen = MODELS[name].is_frozen
-    sizes, effort = FULL, Effort(5, 0.12)
+    sizes, effort = FULL, Effort(5, 0.08)
     if quick:
         sizes, effort = QUICK, Effort(2, 0.0)
     records: List[Record] = []

@@ -24,7 +24,7 @@ from tools.bench.turns import Schedule, run_in_turns
 # compiling the first sample of staleness (step 64) or what a stage tries, is left to the warm-up:
 # it takes as long as 20 steps, and so is nothing in a training and much of a turn.
 SCHEDULES = {
-    "dlrm": Schedule(steps=60, warm_up=80, settle=10),
+    "dlrm": Schedule(steps=40, warm_up=80, settle=10),
     "wide": Schedule(steps=30, warm_up=80, settle=10),
 }
 # After the first delay: what waits ready was looked up with the one before.

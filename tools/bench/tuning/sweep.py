@@ -34,7 +34,7 @@ class Effort(NamedTuple):
     burn_in: int
 
 
-FULL = Effort(SWEEP, 20.0, 5, 0.6, 20)
+FULL = Effort(SWEEP, 15.0, 4, 0.5, 20)
 QUICK = Effort(SWEEP[:2], 0.2, 1, 0.1, 2)
 
 
