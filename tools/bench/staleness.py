@@ -29,15 +29,17 @@ _BURN_IN = 8
 
 
 class Effort(NamedTuple):
-    """Rows a step, rounds, and seconds of each turn."""
+    """Rows a step, untimed steps before all turns, rounds, and seconds of each turn."""
 
     batch: int
+    warm_up: int
     rounds: int
     seconds: float
 
 
-FULL = Effort(512, rounds=5, seconds=0.7)
-QUICK = Effort(32, rounds=2, seconds=0.02)
+# The first sample is taken of step 64, and compiled then: a pause of up to two seconds, once.
+FULL = Effort(512, warm_up=80, rounds=5, seconds=1.0)
+QUICK = Effort(32, warm_up=2, rounds=2, seconds=0.02)
 
 
 def run(quick: bool = False) -> Outcome:
@@ -91,6 +93,9 @@ def _limited(workload: str, effort: Effort, quick: bool) -> List[Record]:
 def _seconds(
     steps: Mapping[Any, Tuple[Callable[[], object], Any]], effort: Effort
 ) -> Dict[str, List[float]]:
+    for step, _ in steps.values():
+        for _ in range(effort.warm_up):
+            step()
     contestants = {
         str(label): functools.partial(seconds_per_call, step, effort.seconds, _BURN_IN)
         for label, (step, _) in steps.items()
