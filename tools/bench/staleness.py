@@ -37,8 +37,8 @@ class Effort(NamedTuple):
     seconds: float
 
 
-# The first sample is taken of step 64, and compiled then: a pause of up to two seconds, once.
-FULL = Effort(512, warm_up=80, rounds=5, seconds=1.0)
+# The first sample is compiled in the step that it is taken of: a pause of up to two seconds, once.
+FULL = Effort(512, warm_up=DEFAULT + 16, rounds=5, seconds=1.0)
 QUICK = Effort(32, warm_up=2, rounds=2, seconds=0.02)
 
 
@@ -94,8 +94,7 @@ def _seconds(
     steps: Mapping[Any, Tuple[Callable[[], object], Any]], effort: Effort
 ) -> Dict[str, List[float]]:
     for step, _ in steps.values():
-        for _ in range(effort.warm_up):
-            step()
+        seconds_per_call(step, 0.0, effort.warm_up)
     contestants = {
         str(label): functools.partial(seconds_per_call, step, effort.seconds, _BURN_IN)
         for label, (step, _) in steps.items()

@@ -25,7 +25,8 @@ DLRM = "dlrm"
 WIDE = "wide"
 WIDE_COLUMNS = 40
 ARRAYS = 3  # of each table: its weights, m and v
-# Rows of each table, and latency each way to a server: what their number changes is the same there.
+# Rows of each table, and latency each way to its server. One number of rows is enough on a server:
+# what more of them cost shows in one process.
 _MEASURED: Tuple[Tuple[int, Optional[float]], ...] = (
     (20000, None),
     (200000, None),

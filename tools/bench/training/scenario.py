@@ -52,6 +52,7 @@ def open_contestants(
     setting = scenario.setting(quick)
     opened: Dict[str, Contender] = {}
     with contextlib.ExitStack() as stack:
+        stack.callback(gc.unfreeze)
         clusters = stack.enter_context(
             start_clusters(len(contest.modes), setting.servers, setting.delay_ms, scenario.workers)
         )
@@ -70,7 +71,7 @@ def open_contestants(
                 assert chief.training is not None
                 halves = open_halves(setting, chief.training, chief.cluster)
                 opened.update(stack.enter_context(halves))
-            # Otherwise the collector would look through the graphs of all others in each turn.
+            # Otherwise the collector would look through it while others open, and in their turns.
             gc.freeze()
         yield [opened[name] for name in contest.contestants]
 
