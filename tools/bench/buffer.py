@@ -41,7 +41,7 @@ class Effort(NamedTuple):
 
 
 SETTINGS = (Setting(threads=1, capacity=2), Setting(threads=4, capacity=8))
-FULL = Effort(rounds=9, seconds=0.8)
+FULL = Effort(rounds=7, seconds=0.8)
 QUICK = Effort(rounds=2, seconds=0.02)
 
 

@@ -76,7 +76,7 @@ class Effort(NamedTuple):
 
 
 BATCHES = (1, 32, 512, 4096, 32768)
-FULL = Effort(26, 200000, 16, BATCHES, (1, 20), rounds=7, seconds=0.15, case_seconds=4)
+FULL = Effort(26, 200000, 16, BATCHES, (1, 20), rounds=7, seconds=0.15, case_seconds=3)
 QUICK = Effort(2, 1000, 16, (64,), (1, 3), rounds=1, seconds=0.002, case_seconds=0)
 
 

@@ -1,8 +1,7 @@
 """What it costs to tell how old the rows are that lookups ahead have read, and to limit that.
 
-`dlrm` and `wide` in one process, in turns without samples, with one step sampled in 64 (the
-default), and with each step sampled. `sampled_share` is what a sample takes, spread over 64 steps,
-in steps: a difference of many samples, and so finer than `ratio_to_unsampled` of the default.
+`dlrm` and `wide` in one process, in turns without samples and with each step sampled.
+`sampled_share` is what a sample takes, spread over 64 steps (the default), in steps.
 
 Then, with eight batches waiting and nothing sampled, without a limit and with a `staleness_limit`
 of 0, 1 and 4 updates for all tables: `ratio_to_unlimited`, and `conflicting_rows_share`, the ids
@@ -19,8 +18,9 @@ from tools.bench.cluster.loopback import Cluster
 from tools.bench.records import Goal, Outcome, Record, from_runs
 from tools.bench.training.sessions import ASYNC, BOTH, session_config
 from tools.bench.turns import in_turns, ratios, seconds_per_call
+from tools.bench.workloads.graph_copies import GraphCopies
 from tools.bench.workloads.measured import WORKLOADS
-from tools.bench.workloads.workload import Learning, training_graph
+from tools.bench.workloads.workload import Learning, TrainingGraph, training_graph
 
 NEVER, DEFAULT, ALWAYS = 0, 64, 1
 CAPACITY, LIMITS = 8, (0, 1, 4)
@@ -37,44 +37,44 @@ class Effort(NamedTuple):
     seconds: float
 
 
-# The first sample is compiled in the step that it is taken of: a pause of up to two seconds, once.
-FULL = Effort(512, warm_up=DEFAULT + 16, rounds=5, seconds=1.0)
+FULL = Effort(512, warm_up=20, rounds=5, seconds=1.0)
 QUICK = Effort(32, warm_up=2, rounds=2, seconds=0.02)
 
 
 def run(quick: bool = False) -> Outcome:
     """Measures both workloads, fused and not; `quick` only tries that it works."""
     records: List[Record] = []
+    effort = QUICK if quick else FULL
     for workload in ("wide",) if quick else ("dlrm", "wide"):
+        model = WORKLOADS[workload](effort.batch, quick)
+        copies = GraphCopies(training_graph(model, Learning(), Cluster()))
         for mode in (BOTH,) if quick else (ASYNC, BOTH):
-            records += _measured(workload, mode, QUICK if quick else FULL, quick)
-        records += _limited(workload, QUICK if quick else FULL, quick)
+            records += _measured(workload, mode, effort, copies)
+        records += _limited(workload, effort, copies)
     return Outcome(tuple(records))
 
 
-def _measured(workload: str, mode: str, effort: Effort, quick: bool) -> List[Record]:
+def _measured(workload: str, mode: str, effort: Effort, copies: GraphCopies) -> List[Record]:
     with contextlib.ExitStack() as stack:
         steps = {
-            every: stack.enter_context(_step(workload, _sampling(mode, every), effort.batch, quick))
-            for every in (NEVER, DEFAULT, ALWAYS)
+            every: stack.enter_context(_step(copies.copy(), _sampling(mode, every)))
+            for every in (NEVER, ALWAYS)
         }
         runs = _seconds(steps, effort)
-    never, default, always = (runs[str(every)] for every in (NEVER, DEFAULT, ALWAYS))
+    never, always = (runs[str(every)] for every in (NEVER, ALWAYS))
     params: Dict[str, Any] = {"batch": effort.batch, "capacity": 2}
     share = [(one - 1.0) / DEFAULT for one in ratios(always, never)]
     return [
         from_runs("seconds_per_step", workload, mode, params, never, "s"),
-        from_runs("ratio_to_unsampled", workload, mode, params, ratios(default, never)),
         from_runs("sampled_share", workload, mode, params, share, goal=MOST_SHARE),
     ]
 
 
-def _limited(workload: str, effort: Effort, quick: bool) -> List[Record]:
+def _limited(workload: str, effort: Effort, copies: GraphCopies) -> List[Record]:
     limits = (None, *LIMITS)
     with contextlib.ExitStack() as stack:
         steps = {
-            limit: stack.enter_context(_step(workload, _limit(limit), effort.batch, quick))
-            for limit in limits
+            limit: stack.enter_context(_step(copies.copy(), _limit(limit))) for limit in limits
         }
         runs = _seconds(steps, effort)
         shares = {limit: _share_refreshed(steps[limit][1]) for limit in LIMITS}
@@ -128,12 +128,9 @@ def _limit(updates: Optional[int]) -> Any:
 
 
 @contextlib.contextmanager
-def _step(
-    workload: str, config: Any, batch: int, quick: bool
-) -> Iterator[Tuple[Callable[[], object], Any]]:
+def _step(training: TrainingGraph, config: Any) -> Iterator[Tuple[Callable[[], object], Any]]:
     import graph_opt
 
-    training = training_graph(WORKLOADS[workload](batch, quick), Learning(), Cluster())
     with training.graph.as_default():
         session = graph_opt.train.MonitoredTrainingSession(config=config)
     try:

@@ -52,7 +52,7 @@ class Effort(NamedTuple):
     traced: int
 
 
-FULL = Effort(Size(8, 200000, 16, 512), rounds=7, seconds=1.5, traced=5)
+FULL = Effort(Size(8, 200000, 16, 512), rounds=5, seconds=1.5, traced=5)
 QUICK = Effort(Size(2, 20000, 16, 32), rounds=2, seconds=0.02, traced=1)
 
 

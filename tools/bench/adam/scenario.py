@@ -19,7 +19,7 @@ from tools.bench.workloads.workload import Learning
 LEARNING = Learning("adam", 0.001)
 
 
-FULL = TimedSchedule(rounds=5, seconds=0.4)
+FULL = TimedSchedule(rounds=4, seconds=0.4)
 QUICK = TimedSchedule(rounds=2, seconds=0.0)
 
 

@@ -64,7 +64,7 @@ class Effort(NamedTuple):
     steps: int
 
 
-FULL = Effort((1000000, 10000000, 50000000), 4096, 26, rounds=5, seconds=0.25, steps=80)
+FULL = Effort((1000000, 10000000, 50000000), 4096, 26, rounds=4, seconds=0.25, steps=80)
 QUICK = Effort((20000,), 64, 26, rounds=1, seconds=0.01, steps=3)
 
 

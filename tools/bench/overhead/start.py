@@ -17,7 +17,7 @@ from tools.bench.turns import in_turns
 
 WORKLOAD = "dlrm"
 BATCH = 512
-ROUNDS = 5
+ROUNDS = 3
 GOAL = Goal("<=", 1.0)
 _LIMIT_SECONDS = 300.0
 

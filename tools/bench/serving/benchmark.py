@@ -1,15 +1,15 @@
 """Requests of 1, 32 and 512 rows by one client and by two: how long they take, and how many.
 
     stock      TensorFlow, with the exported graph
-    xla        the same, compiled by XLA where it can
-    session    the same graph in graph_opt.Session, with fuse_inference
+    xla        the same, compiled by XLA where it can, of some models
+    session    a frozen graph in graph_opt.Session, with fuse_inference
     exported   the graph that graph_opt.export_fused wrote, in TensorFlow's session
     mapped     the same with its tables in mapped files, of which memory alone is measured
     repeated   the same, with what is the same in all rows computed once, where a model says so
     int8       exported with tables of int8, and likewise float16, where a model says so
 
 Of a frozen graph, `exported` is made of its file, so that its tables are variables again. It is
-measured with 1 row and 512, by one client, and not with XLA.
+measured with 1 row and 512, by one client.
 
 All but `session` are open in one process, which like a server has the ops of fused lookups alone:
 with graph_opt's own library, TensorFlow would catch up rows before it reads variables. They take
@@ -88,7 +88,8 @@ def run(quick: bool = False) -> Outcome:
     for name in _TRIED if quick else MODELS:
         with tempfile.TemporaryDirectory() as folder:
             try:
-                for part in (exports.write, measure, measure_session):
+                in_session = (measure_session,) if MODELS[name].is_frozen else ()
+                for part in (exports.write, measure, *in_session):
                     outcome += outcome_of_process(part, [name, quick, folder], LIMIT_SECONDS)
             except PartFailed as error:
                 outcome += nothing_of((name, EXPORTED, {}), ["p50_over_stock"], error)
@@ -108,16 +109,15 @@ def measure(name: str, quick: bool, folder: str) -> Outcome:
         mode: _open(tf.Session, None, tags, str(Path(folder) / mode))
         for mode, tags in written.tags.items()
     }
-    if MODELS[name].is_frozen:
-        return _measured(name, quick, opened, written.row_bytes)
-    compiled = tf.ConfigProto()
-    compiled.graph_options.optimizer_options.global_jit_level = tf.OptimizerOptions.ON_1
-    opened[_XLA] = _open(tf.Session, compiled, written.tags[STOCK], str(Path(folder) / STOCK))
+    if MODELS[name].with_xla:
+        compiled = tf.ConfigProto()
+        compiled.graph_options.optimizer_options.global_jit_level = tf.OptimizerOptions.ON_1
+        opened[_XLA] = _open(tf.Session, compiled, written.tags[STOCK], str(Path(folder) / STOCK))
     return _measured(name, quick, opened, written.row_bytes)
 
 
 def measure_session(name: str, quick: bool, folder: str) -> Outcome:
-    """Measures one model in a session that fuses its lookups."""
+    """Measures a frozen graph in a session that fuses its lookups."""
     import graph_opt
 
     config = graph_opt.ConfigProto()

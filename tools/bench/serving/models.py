@@ -77,7 +77,9 @@ class Model(NamedTuple):
       request: Makes the request.
       repeated: What is the same in all rows of it.
       table_dtypes: Dtypes of tables beside float32 that are measured.
-      is_frozen: Whether it is a frozen graph.
+      is_frozen: Whether it is a frozen graph, which is measured in a session of graph_opt, too.
+      with_xla: Whether it is measured with XLA, which takes half a minute to compile 200 lookups
+        for each number of rows.
     """
 
     build: Optional[Callable[[Sizes], Served]]
@@ -85,6 +87,7 @@ class Model(NamedTuple):
     repeated: Sequence[str] = ()
     table_dtypes: Sequence[str] = ()
     is_frozen: bool = False
+    with_xla: bool = False
 
 
 def _data(sizes: Sizes) -> DataOptions:
@@ -219,9 +222,9 @@ def _single_ids(sizes: Sizes) -> Arrays:
 MODELS: Dict[str, Model] = {
     "wide": Model(_wide, _ids, table_dtypes=("float16", "int8")),
     "wide_examples": Model(_wide_of_examples, _examples),
-    "dlrm": Model(_dlrm, _categories),
+    "dlrm": Model(_dlrm, _categories, with_xla=True),
     "din": Model(_din, _histories),
-    "din_one_user": Model(_din, _one_user, USER),
+    "din_one_user": Model(_din, _one_user, USER, with_xla=True),
     "functions": Model(None, _single_ids),
     "wide_frozen": Model(_wide, _ids, is_frozen=True),
     "dlrm_frozen": Model(_dlrm, _categories, is_frozen=True),

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import itertools
+from concurrent import futures
 from typing import Dict, Iterator, List, Sequence
 
-from tools.bench.cluster.loopback import start_clusters
+from tools.bench.cluster.loopback import Cluster, start_clusters
 from tools.bench.records import Outcome
-from tools.bench.training.contenders import Contender, open_halves, open_in
+from tools.bench.training.contenders import Contender, open_halves, open_trainer
 from tools.bench.training.contests import Contest, Scenario
 from tools.bench.training.exact_figures import conflicting_rows_share, exact_outcome
 from tools.bench.training.figures import outcome_of
@@ -19,13 +21,15 @@ from tools.bench.training.other_worker import open_its_session, start_other_work
 from tools.bench.training.sessions import EXACT
 from tools.bench.training.traffic import traffic_outcome
 from tools.bench.turns import Schedule, run_in_turns
+from tools.bench.workloads.graph_copies import GraphCopies
+from tools.bench.workloads.workload import training_graph
 
 # A turn takes a half to three seconds on two cores. What happens once in a training, such as
 # compiling the first sample of staleness (step 64) or what a stage tries, is left to the warm-up:
 # it takes as long as 20 steps, and so is nothing in a training and much of a turn.
 SCHEDULES = {
-    "dlrm": Schedule(steps=40, warm_up=80, settle=10),
-    "wide": Schedule(steps=30, warm_up=80, settle=10),
+    "dlrm": Schedule(steps=40, warm_up=66, settle=10),
+    "wide": Schedule(steps=30, warm_up=66, settle=10),
 }
 # After the first delay: what waits ready was looked up with the one before.
 _WARM_UP_OF_A_DELAY = 20
@@ -56,22 +60,35 @@ def open_contestants(
         clusters = stack.enter_context(
             start_clusters(len(contest.modes), setting.servers, setting.delay_ms, scenario.workers)
         )
-        for mode, cluster in zip(contest.modes, clusters):
+        first = next(clusters)
+        # The variables' devices are the same in all of them.
+        copies = GraphCopies(training_graph(setting.workload, setting.learning, first))
+
+        def open_mode(mode: str, cluster: Cluster) -> Contender:
             others = [
                 stack.enter_context(
                     contextlib.closing(start_other_worker(place, scenario, mode, quick))
                 )
                 for place in cluster.others
             ]
-            chief = stack.enter_context(open_in(setting, mode, cluster))
+            trainer = open_trainer(setting, mode, copies.copy(), cluster)
+            chief = stack.enter_context(trainer)._replace(others=others)
             for other in others:
                 open_its_session(other)
-            opened[mode] = chief._replace(others=others)
-            if mode == contest.cut:
-                assert chief.training is not None
-                halves = open_halves(setting, chief.training, chief.cluster)
-                opened.update(stack.enter_context(halves))
+            chief.run(1)
             # Otherwise the collector would look through it while others open, and in their turns.
+            gc.freeze()
+            return chief
+
+        # TensorFlow compiles the steps of one while Python prepares another.
+        with futures.ThreadPoolExecutor(2) as pool:
+            for chief in pool.map(open_mode, contest.modes, itertools.chain([first], clusters)):
+                opened[chief.name] = chief
+        if contest.cut is not None:
+            chief = opened[contest.cut]
+            assert chief.training is not None
+            halves = open_halves(setting, chief.training, chief.cluster)
+            opened.update(stack.enter_context(halves))
             gc.freeze()
         yield [opened[name] for name in contest.contestants]
 
