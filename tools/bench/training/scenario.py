@@ -28,11 +28,11 @@ from tools.bench.workloads.workload import training_graph
 # compiling the first sample of staleness (step 64) or what a stage tries, is left to the warm-up:
 # it takes as long as 20 steps, and so is nothing in a training and much of a turn.
 SCHEDULES = {
-    "dlrm": Schedule(steps=40, warm_up=66, settle=10),
-    "wide": Schedule(steps=30, warm_up=66, settle=10),
+    "dlrm": Schedule(steps=40, warm_up=66, settle=6),
+    "wide": Schedule(steps=30, warm_up=66, settle=6),
 }
 # After the first delay: what waits ready was looked up with the one before.
-_WARM_UP_OF_A_DELAY = 20
+_WARM_UP_OF_A_DELAY = 10
 QUICK_SCHEDULE = Schedule(rounds=2, steps=3, warm_up=2, settle=1)
 
 
