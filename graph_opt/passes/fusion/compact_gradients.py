@@ -51,6 +51,7 @@ def compact_gradients(state: PassState, options: SessionOptions) -> PassState:
         part = CompactRegion(view, region, "{}/{}".format(scope, number), edits)
         part.write()
         nodes += part.nodes
+    edits.apply_to_new(nodes)
     rewritten = state.rewritten(edits.rewrite(nodes))
     return rewritten.reporting(_CHANGE.format(counted(len(regions), "gradient")))
 

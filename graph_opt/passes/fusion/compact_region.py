@@ -44,7 +44,11 @@ class CompactRegion:
 
     def write(self) -> None:
         """Writes the nodes, and moves what reads the tensors that they stand for."""
-        slices = [self._slices(source) for source in self._region.sources]
+        region = self._region
+        slices = [
+            self._slices(source, read, waits)
+            for source, read, waits in zip(region.sources, region.reads, region.waits)
+        ]
         rows = self._unique_rows(slices)
         for name in self._region.nodes:
             self._copy(name)
@@ -60,17 +64,16 @@ class CompactRegion:
         uses = self._view.uses(self._region.result)
         self._edits.move([use for use in uses if use not in totals], whole)
 
-    def _slices(self, source: str) -> Slices:
+    def _slices(self, source: str, read: TensorRef, waits: Sequence[str]) -> Slices:
         """The IndexedSlices that one of the sources is as large as a table."""
         if self._view.op(source) == SLICES_AS_TENSOR:
             return Slices(*self._view.inputs(source)[:2])
-        read = TensorRef(source, 0)
         writer = NodeWriter(
             self._view, self._writer.name("rows_of/" + source), self._view.device(source)
         )
         writer.nodes = self._writer.nodes
         zero = writer.constant("zero", np.float32(0))
-        is_set = writer.call("is_set", "NotEqual", x=read, y=zero).result
+        is_set = writer.call("is_set", "NotEqual", waits_for=waits, x=read, y=zero).result
         axes = writer.constant("axes", np.arange(1, len(self._shape), dtype=np.int32))
         any_set = writer.call("any", "Any", input=is_set, reduction_indices=axes).result
         indices = writer.call(
@@ -79,10 +82,12 @@ class CompactRegion:
             tensor=writer.call("where", "Where", input=any_set).result,
             shape=writer.constant("flat", np.array([-1], np.int32)),
         ).result
+        # An accumulator is no table: through a Reshape, which copies nothing, this is no lookup.
+        shape = writer.constant("shape", np.array(self._shape, np.int32))
         gathered = writer.call(
             "values",
             "GatherV2",
-            params=read,
+            params=writer.call("memory", "Reshape", tensor=read, shape=shape).result,
             indices=indices,
             axis=writer.constant("axis", np.int32(0)),
         ).result

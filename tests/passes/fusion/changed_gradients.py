@@ -346,25 +346,64 @@ def accumulators(variables: Sequence[Any], resource: bool) -> List[Any]:
     ]
 
 
-@whole
-def accumulated_in_variables(inputs: Inputs, optimizer: Any, resource: bool) -> Tuple[Any, Any]:
+def accumulated(value: Callable[[Any], Any]) -> Model:
     """Gradients of two steps summed in variables, their mean clipped, applied, and set to 0."""
+
+    def model(inputs: Inputs, optimizer: Any, resource: bool) -> Tuple[Any, Any]:
+        loss = loss_of(inputs, resource)
+        step = tf.train.get_or_create_global_step()
+        gradients, variables = zip(*optimizer.compute_gradients(loss))
+        held = accumulators(variables, resource)
+        adds = [sums.assign_add(gradient) for sums, gradient in zip(held, gradients)]
+        with tf.control_dependencies(adds):
+            count = tf.assign_add(step, 1)
+
+        def applied() -> Any:
+            clipped, _ = tf.clip_by_global_norm([value(sums) / 2.0 for sums in held], 0.05)
+            with tf.control_dependencies([optimizer.apply_gradients(zip(clipped, variables))]):
+                return tf.group(*[sums.assign(tf.zeros_like(sums)) for sums in held])
+
+        with ControlFlowV1(), tf.control_dependencies([count]):
+            return loss, tf.cond(tf.equal(count % 2, 0), applied, tf.no_op)
+
+    return model
+
+
+# Without a read of its own, a reference variable is read before the branch and used within.
+MODELS["accumulated_in_variables"] = accumulated(lambda sums: sums.read_value())
+MODELS["accumulated_and_used_in_a_branch"] = accumulated(lambda sums: sums)
+
+
+@whole
+def averaged_over_steps(inputs: Inputs, optimizer: Any, resource: bool) -> Tuple[Any, Any]:
+    """The mean of all gradients so far: nothing but its divisor waits for what is added."""
     loss = loss_of(inputs, resource)
-    step = tf.train.get_or_create_global_step()
     gradients, variables = zip(*optimizer.compute_gradients(loss))
     held = accumulators(variables, resource)
     adds = [sums.assign_add(gradient) for sums, gradient in zip(held, gradients)]
     with tf.control_dependencies(adds):
-        count = tf.assign_add(step, 1)
+        count = tf.cast(tf.assign_add(tf.train.get_or_create_global_step(), 1), tf.float32)
+    with tf.control_dependencies([count] if resource else []):
+        means = [sums / count for sums in held]
+    return loss, optimizer.apply_gradients(zip(means, variables))
 
-    def applied() -> Any:
-        means = [sums.read_value() / 2.0 for sums in held]
-        clipped, _ = tf.clip_by_global_norm(means, 0.05)
-        with tf.control_dependencies([optimizer.apply_gradients(zip(clipped, variables))]):
-            return tf.group(*[sums.assign(tf.zeros_like(sums)) for sums in held])
 
-    with ControlFlowV1(), tf.control_dependencies([count]):
-        return loss, tf.cond(tf.equal(count % 2, 0), applied, tf.no_op)
+@whole
+def added_in_a_branch(inputs: Inputs, optimizer: Any, resource: bool) -> Tuple[Any, Any]:
+    """Gradients of every other step are added, and each step applies the sum."""
+    loss = loss_of(inputs, resource)
+    gradients, variables = zip(*as_tensors(optimizer.compute_gradients(loss)))
+    held = accumulators(variables, resource)
+    count = tf.assign_add(tf.train.get_or_create_global_step(), 1)
+
+    def added() -> Any:
+        with tf.control_dependencies([sums.assign_add(g) for sums, g in zip(held, gradients)]):
+            return tf.constant(2.0)
+
+    with ControlFlowV1():
+        divisor = tf.cond(tf.equal(count % 2, 1), added, lambda: tf.constant(4.0))
+    with tf.control_dependencies([divisor, loss]):
+        return loss, optimizer.apply_gradients(zip([one / divisor for one in held], variables))
 
 
 @whole
