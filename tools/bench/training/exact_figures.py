@@ -22,7 +22,7 @@ _MOST_OF_THE_GAIN = Goal(">=", 0.8)
 _GOALS = {1.0: _MOST_OF_THE_GAIN, 3.0: _MOST_OF_THE_GAIN}  # by milliseconds to a server
 _LEAST_GAIN = 0.03  # of fused: a share of less than this would be one of noise
 _COUNTS = "ids_changed"  # an output of ops that refresh rows: all ids, and those that changed
-_TRIED_AGAIN = 128  # steps: in every 128 all tables are looked up ahead once, and are counted
+_TRIED_AGAIN = 256  # steps: in every 128 all tables are looked up ahead once, and are counted
 
 
 def exact_outcome(scenario: Scenario, turns: Turns) -> Outcome:
