@@ -10,9 +10,6 @@
 TensorFlow makes them where a script computes with IndexedSlices as with tensors. The same ops give
 the same numbers if all of these tensors have only the rows that occur in any of the slices, and
 those in which an accumulator is not 0.
-
-A read of a reference variable returns the variable's own memory: whoever uses it gets what is there
-by then. What a script has made a use wait for, the search for rows that are not 0 must wait for.
 """
 
 from __future__ import annotations
@@ -24,18 +21,14 @@ from typing import Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 import numpy as np
 
 from graph_opt.compat import tf
-from graph_opt.compat.variable_ops import takes_state
 from graph_opt.graph.control_flow_ops import INTO_CONTROL_FLOW, SWITCHES
 from graph_opt.graph.view import GraphView, Shape, TensorRef, Use
+from graph_opt.rules.gradients.source_uses import SourceUses
 from graph_opt.rules.match.table import describe, find_read
 from graph_opt.rules.op_names import ADDS, ROW_READERS
 
 SLICES_AS_TENSOR = "UnsortedSegmentSum"
 _READS = ("Identity", "ReadVariableOp")
-# Their results may be the memory of what they are given.
-_SAME_MEMORY = SWITCHES | {
-    *("Identity", "StopGradient", "PreventGradient", "CheckNumerics", "Snapshot", "ExpandDims")
-}
 _ACCUMULATES = frozenset(["AssignAdd", "AssignAddVariableOp"])
 _FLOAT32 = tf.float32.as_datatype_enum
 _SUMS = frozenset(["AddN", *ADDS])
@@ -123,9 +116,10 @@ class RowWise:
         sources = [name for name in needed if self._is_source(name)]
         read = [self._accumulators[name] for name in sources if name in self._accumulators]
         nodes = [name for name in needed if not self._is_source(name)]
+        uses = [SourceUses(self._view, name, tensor, nodes, totals) for name in sources]
         waits = []
-        for source in sources:
-            written = self._written_before(source, tensor, nodes, totals)
+        for source, used in zip(sources, uses):
+            written = self._written_before(source, used)
             if written is None:
                 return None
             waits.append(written)
@@ -133,7 +127,7 @@ class RowWise:
             return None
         reads = [TensorRef(name, 0) for name in sources]
         if len(sources) == 1:
-            reads = [self._in_branch(sources[0], tensor, nodes, totals)]
+            reads = [uses[0].in_branch()]
         return RowWiseRegion(
             tensor,
             tuple(sources),
@@ -189,79 +183,12 @@ class RowWise:
         before = self._view.ancestors([*indices, *itertools.chain(*waits)])
         return any(use.consumer in before for use in totals)
 
-    def _written_before(
-        self, source: str, result: TensorRef, nodes: List[str], totals: List[Use]
-    ) -> Optional[Tuple[str, ...]]:
-        """What writes to an accumulator before its value is used.
-
-        Returns:
-          The nodes; None if that differs from use to use, or depends on a branch.
-        """
+    def _written_before(self, source: str, uses: SourceUses) -> Optional[Tuple[str, ...]]:
+        """What writes to a source's memory before it is used; None if nobody can say."""
         variable = self._accumulators.get(source, "")
         if not variable or describe(self._view, variable).is_resource:
             return ()
-        always, sometimes = self._writers(variable)
-        found: Optional[List[str]] = None
-        for use in self._users_of_value(source, result, nodes, totals):
-            before = self._view.ancestors([use])
-            written = [name for name in always if name in before and name != use]
-            if (found is not None and written != found) or not sometimes.isdisjoint(before):
-                return None
-            found = written
-        return tuple(found or ())
-
-    def _writers(self, variable: str) -> Tuple[List[str], Set[str]]:
-        """The nodes that write to a reference variable, and those of them in branches or loops."""
-        always: List[str] = []
-        sometimes: Set[str] = set()
-        waiting = [(variable, False)]
-        while waiting:
-            name, in_branch = waiting.pop()
-            for _, use in self._view.node_uses(name):
-                op = self._view.op(use.consumer)
-                if op in INTO_CONTROL_FLOW or op == "RefIdentity":
-                    waiting.append((use.consumer, in_branch or op in INTO_CONTROL_FLOW))
-                elif not takes_state(op):
-                    continue
-                elif in_branch:
-                    sometimes.add(use.consumer)
-                elif use.consumer not in always:
-                    always.append(use.consumer)
-        return always, sometimes
-
-    def _users_of_value(
-        self, source: str, result: TensorRef, nodes: List[str], totals: List[Use]
-    ) -> List[str]:
-        """The nodes that compute with the value of a source."""
-        found, waiting = [], [source]
-        while waiting:
-            for _, use in self._uses_within(waiting.pop(), result, nodes, totals):
-                if use.consumer in nodes and self._view.op(use.consumer) in _SAME_MEMORY:
-                    waiting.append(use.consumer)
-                else:
-                    found.append(use.consumer)
-        return found
-
-    def _in_branch(
-        self, source: str, result: TensorRef, nodes: List[str], totals: List[Use]
-    ) -> TensorRef:
-        """The value of a source where it enters the one branch that uses it; else the value."""
-        switches = {use.consumer for _, use in self._uses_within(source, result, nodes, totals)}
-        switch = switches.pop()
-        if switches or self._view.op(switch) not in SWITCHES:
-            return TensorRef(source, 0)
-        taken = {tensor for tensor, _ in self._uses_within(switch, result, nodes, totals)}
-        return taken.pop() if len(taken) == 1 else TensorRef(source, 0)
-
-    def _uses_within(
-        self, name: str, result: TensorRef, nodes: List[str], totals: List[Use]
-    ) -> List[Tuple[TensorRef, Use]]:
-        """What uses a node of a region for the region's result or totals."""
-        return [
-            (tensor, use)
-            for tensor, use in self._view.node_uses(name)
-            if use.consumer in nodes or use in totals or tensor == result
-        ]
+        return uses.written_before(variable)
 
     def _computed_by(self, tensor: TensorRef) -> Dict[str, None]:
         """The nodes between the slices and a tensor, each after its inputs."""

@@ -16,7 +16,8 @@ from graph_opt.session.session import Session
 from tests.dense_optimizers import DENSE
 from tests.optimizer_models import KERAS, STOCK
 from tests.passes import fused_models as models
-from tests.passes.fusion.changed_gradients import MODELS, accumulators, loss_of
+from tests.passes.fusion.accumulated_gradients import accumulators
+from tests.passes.fusion.changed_gradients import MODELS, loss_of
 from tests.quick_cases import slow_but
 from tests.release_features import keras_optimizers
 
