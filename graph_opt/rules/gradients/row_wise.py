@@ -22,8 +22,9 @@ import numpy as np
 
 from graph_opt.compat import tf
 from graph_opt.graph.control_flow_ops import INTO_CONTROL_FLOW, SWITCHES
+from graph_opt.graph.precedence import Precedence
 from graph_opt.graph.view import GraphView, Shape, TensorRef, Use
-from graph_opt.rules.gradients.source_uses import SourceUses
+from graph_opt.rules.gradients.source_uses import SourceUses, writers
 from graph_opt.rules.match.table import describe, find_read
 from graph_opt.rules.op_names import ADDS, ROW_READERS
 
@@ -103,6 +104,7 @@ class RowWise:
         self._view = view
         self._known: Dict[TensorRef, Optional[_Rows]] = {}
         self._accumulators: Dict[str, str] = {}
+        self._precedence: Optional[Precedence] = None
 
     def region_of(self, tensor: TensorRef) -> Optional[RowWiseRegion]:
         """What computes a tensor; None if it is not one that has only some rows of a table."""
@@ -180,15 +182,23 @@ class RowWise:
         """Whether the rows that occur are computed from one of the totals, or after it."""
         inputs = [self._view.inputs(source) for source in sources]
         indices = [one[1].node for one in inputs if len(one) > 1]
-        before = self._view.ancestors([*indices, *itertools.chain(*waits)])
-        return any(use.consumer in before for use in totals)
+        consumers = [use.consumer for use in totals]
+        before = (*indices, *itertools.chain(*waits))
+        return any(self._order.before(one, consumers) for one in before)
 
     def _written_before(self, source: str, uses: SourceUses) -> Optional[Tuple[str, ...]]:
         """What writes to a source's memory before it is used; None if nobody can say."""
         variable = self._accumulators.get(source, "")
         if not variable or describe(self._view, variable).is_resource:
             return ()
-        return uses.written_before(variable)
+        return uses.written_before(variable, self._order)
+
+    @property
+    def _order(self) -> Precedence:
+        if self._precedence is None:
+            marked = [*writers(self._view), *self._view.of_op(*sorted(_REDUCTIONS))]
+            self._precedence = Precedence(self._view, marked)
+        return self._precedence
 
     def _computed_by(self, tensor: TensorRef) -> Dict[str, None]:
         """The nodes between the slices and a tensor, each after its inputs."""

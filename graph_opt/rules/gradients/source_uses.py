@@ -10,12 +10,14 @@ from typing import Container, List, Optional, Set, Tuple
 
 from graph_opt.compat.variable_ops import takes_state
 from graph_opt.graph.control_flow_ops import INTO_CONTROL_FLOW, SWITCHES
+from graph_opt.graph.precedence import Precedence
 from graph_opt.graph.view import GraphView, TensorRef, Use
 
 # Their results may be the memory of what they are given.
 _SAME_MEMORY = SWITCHES | {
     *("Identity", "StopGradient", "PreventGradient", "CheckNumerics", "Snapshot", "ExpandDims")
 }
+_PASS_REFERENCES = INTO_CONTROL_FLOW | {"RefIdentity"}
 
 
 class SourceUses:
@@ -43,18 +45,21 @@ class SourceUses:
         self._nodes = nodes
         self._totals = totals
 
-    def written_before(self, variable: str) -> Optional[Tuple[str, ...]]:
+    def written_before(self, variable: str, order: Precedence) -> Optional[Tuple[str, ...]]:
         """What writes to a reference variable, of which the source is a read, before it is used.
+
+        Args:
+          variable: The variable.
+          order: Tells which `writers` come before a node.
 
         Returns:
           The nodes; None if that differs from use to use, or depends on a branch.
         """
-        always, sometimes = _writers(self._view, variable)
+        always, sometimes = _writers_of(self._view, variable)
         found: Optional[List[str]] = None
         for user in self._users_of_value():
-            before = self._view.ancestors([user])
-            written = [name for name in always if name in before and name != user]
-            if (found is not None and written != found) or not sometimes.isdisjoint(before):
+            written = [name for name in order.before(user, always) if name != user]
+            if (found is not None and written != found) or order.before(user, sometimes):
                 return None
             found = written
         return tuple(found or ())
@@ -91,7 +96,13 @@ class SourceUses:
         ]
 
 
-def _writers(view: GraphView, variable: str) -> Tuple[List[str], Set[str]]:
+def writers(view: GraphView) -> List[str]:
+    """All nodes that write to a variable, or to anything else that has a state."""
+    ops = [op for op in view.ops() if takes_state(op) and op not in _PASS_REFERENCES]
+    return list(view.of_op(*ops))
+
+
+def _writers_of(view: GraphView, variable: str) -> Tuple[List[str], Set[str]]:
     """The nodes that write to a reference variable, and those of them in branches or loops."""
     always: List[str] = []
     sometimes: Set[str] = set()
@@ -100,7 +111,7 @@ def _writers(view: GraphView, variable: str) -> Tuple[List[str], Set[str]]:
         name, in_branch = waiting.pop()
         for _, use in view.node_uses(name):
             op = view.op(use.consumer)
-            if op in INTO_CONTROL_FLOW or op == "RefIdentity":
+            if op in _PASS_REFERENCES:
                 waiting.append((use.consumer, in_branch or op in INTO_CONTROL_FLOW))
             elif not takes_state(op):
                 continue
