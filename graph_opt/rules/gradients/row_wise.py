@@ -24,9 +24,10 @@ from graph_opt.compat import tf
 from graph_opt.graph.control_flow_ops import INTO_CONTROL_FLOW, SWITCHES
 from graph_opt.graph.precedence import Precedence
 from graph_opt.graph.view import GraphView, Shape, TensorRef, Use
-from graph_opt.rules.gradients.source_uses import SourceUses, writers
+from graph_opt.rules.gradients.source_uses import SourceUses
 from graph_opt.rules.match.table import describe, find_read
 from graph_opt.rules.op_names import ADDS, ROW_READERS
+from graph_opt.rules.optimizers.table_writers import may_change
 
 SLICES_AS_TENSOR = "UnsortedSegmentSum"
 _READS = ("Identity", "ReadVariableOp")
@@ -196,8 +197,8 @@ class RowWise:
     @property
     def _order(self) -> Precedence:
         if self._precedence is None:
-            marked = [*writers(self._view), *self._view.of_op(*sorted(_REDUCTIONS))]
-            self._precedence = Precedence(self._view, marked)
+            ops = [op for op in self._view.ops() if may_change(op) or op in _REDUCTIONS]
+            self._precedence = Precedence(self._view, self._view.of_op(*ops))
         return self._precedence
 
     def _computed_by(self, tensor: TensorRef) -> Dict[str, None]:

@@ -6,18 +6,17 @@ by then. So what a script has made a use wait for, a search for rows that are no
 
 from __future__ import annotations
 
-from typing import Container, List, Optional, Set, Tuple
+from typing import Container, List, Optional, Tuple
 
-from graph_opt.compat.variable_ops import takes_state
-from graph_opt.graph.control_flow_ops import INTO_CONTROL_FLOW, SWITCHES
+from graph_opt.graph.control_flow_ops import SWITCHES
 from graph_opt.graph.precedence import Precedence
 from graph_opt.graph.view import GraphView, TensorRef, Use
+from graph_opt.rules.optimizers.table_writers import writers_of
 
 # Their results may be the memory of what they are given.
 _SAME_MEMORY = SWITCHES | {
     *("Identity", "StopGradient", "PreventGradient", "CheckNumerics", "Snapshot", "ExpandDims")
 }
-_PASS_REFERENCES = INTO_CONTROL_FLOW | {"RefIdentity"}
 
 
 class SourceUses:
@@ -50,12 +49,14 @@ class SourceUses:
 
         Args:
           variable: The variable.
-          order: Tells which `writers` come before a node.
+          order: Tells which writers of variables come before a node.
 
         Returns:
           The nodes; None if that differs from use to use, or depends on a branch.
         """
-        always, sometimes = _writers_of(self._view, variable)
+        writers = list(writers_of(self._view, variable))
+        sometimes = [one.node for one in writers if one.branches or one.loop]
+        always = [one.node for one in writers if one.node not in sometimes]
         found: Optional[List[str]] = None
         for user in self._users_of_value():
             written = [name for name in order.before(user, always) if name != user]
@@ -94,29 +95,3 @@ class SourceUses:
             for tensor, use in self._view.node_uses(name)
             if use.consumer in self._nodes or use in self._totals or tensor == self._result
         ]
-
-
-def writers(view: GraphView) -> List[str]:
-    """All nodes that write to a variable, or to anything else that has a state."""
-    ops = [op for op in view.ops() if takes_state(op) and op not in _PASS_REFERENCES]
-    return list(view.of_op(*ops))
-
-
-def _writers_of(view: GraphView, variable: str) -> Tuple[List[str], Set[str]]:
-    """The nodes that write to a reference variable, and those of them in branches or loops."""
-    always: List[str] = []
-    sometimes: Set[str] = set()
-    waiting = [(variable, False)]
-    while waiting:
-        name, in_branch = waiting.pop()
-        for _, use in view.node_uses(name):
-            op = view.op(use.consumer)
-            if op in _PASS_REFERENCES:
-                waiting.append((use.consumer, in_branch or op in INTO_CONTROL_FLOW))
-            elif not takes_state(op):
-                continue
-            elif in_branch:
-                sometimes.add(use.consumer)
-            elif use.consumer not in always:
-                always.append(use.consumer)
-    return always, sometimes

@@ -69,7 +69,7 @@ def table_writer(
       Refusal: table_updated_twice, update_is_dense, table_assigned, optimizer_unknown,
         update_in_control_flow.
     """
-    trains = [writer for writer in _writers(view, table) if _trains(view, forward, writer.node)]
+    trains = [writer for writer in writers_of(view, table) if _trains(view, forward, writer.node)]
     # Rows that the script sets itself, such as those of new items, are no part of an optimizer.
     writers = [each for each in trains if not _uses(view, each, VariableUse.SETS_ROWS)] or trains
     writers = _with_decay(view, writers)
@@ -102,7 +102,7 @@ def _with_decay(view: GraphView, writers: List[Writer]) -> List[Writer]:
     return [update._replace(decay=decays[0].node)] if alike else writers
 
 
-def _writers(view: GraphView, table: str) -> Iterator[Writer]:
+def writers_of(view: GraphView, table: str) -> Iterator[Writer]:
     """Nodes that may change the variable, among them calls of functions that get it."""
     is_resource = view.op(table) == "VarHandleOp"
     stack = [Writer(table)]
@@ -136,9 +136,13 @@ def _passes_on(op: str, is_resource: bool) -> bool:
     return is_resource or op == "RefIdentity"
 
 
+def may_change(op: str) -> bool:
+    """Whether an op may change a variable whose reference or handle it is given."""
+    return is_use(op, CHANGES) or use_of(op) is None
+
+
 def _may_write(view: GraphView, name: str, slot: int, is_resource: bool) -> bool:
-    op = view.op(name)
-    if is_use(op, CHANGES) or use_of(op) is None:
+    if may_change(view.op(name)):
         return is_resource or takes_reference(view.nodes[name], slot)
     return is_resource and _calls_writer(view, name)
 
